@@ -92,7 +92,7 @@ async def write(user: JournalBench, run_id: str, number: int) -> None:
         await user.waiting(log, "c1")
         # Nothing drives it, and the sweeper is to leave it alone.
         far = datetime.now(UTC) + timedelta(days=1)
-        await user.journal.watch.reschedule(user.owner, run_id, far, far)
+        await user.journal.watch.reschedule(await user.look(run_id), far)
         return
     await user.journaled(log, "c1")
     status = Status.FAILED if number % 8 == 0 else Status.SUCCESS

@@ -66,6 +66,53 @@ async def test_what_was_asked_for_since_it_was_seen_is_not_taken_away(world: Jou
     assert (await the_due(world)).at == now + DAY
 
 
+async def test_an_earlier_look_that_was_asked_for_since_is_not_put_off(world: JournalBench) -> None:
+    now = world.clock.now()
+    await world.journal.dues.schedule(world.owner, "entries", "", now + DAY * 2)
+    seen = await the_due(world)
+    await world.journal.dues.schedule(world.owner, "entries", "", now + DAY)
+    await world.journal.dues.reschedule(seen, now + DAY * 3)
+    await world.journal.dues.put_off(seen, now + DAY * 3)
+    assert ((await the_due(world)).at, (await the_due(world)).failures) == (now + DAY, 0)
+
+
+async def test_what_a_slow_clock_asked_for_since_is_not_taken_away(world: JournalBench) -> None:
+    now = world.clock.now()
+    await world.journal.dues.schedule(world.owner, "entries", "", now + DAY * 2)
+    seen = await the_due(world)
+    world.tick(-5)
+    await world.journal.dues.schedule(world.owner, "entries", "", now + DAY)
+    await world.journal.dues.remove(seen)
+    assert (await the_due(world)).at == now + DAY
+
+
+async def test_looks_that_failed_are_counted_until_one_did_not(world: JournalBench) -> None:
+    now = world.clock.now()
+    await world.journal.dues.schedule(world.owner, "node", "n", now)
+    for failures in range(3):
+        assert (await the_due(world)).failures == failures
+        await world.journal.dues.put_off(await the_due(world), now + DAY * (failures + 1))
+    assert await due_at(world, timedelta(0)) == []
+    await world.journal.dues.reschedule(await the_due(world), now)
+    assert (await the_due(world)).failures == 0
+
+
+async def test_an_owner_with_many_dues_leaves_a_turn_to_others(
+    world: JournalBench, stranger: JournalBench
+) -> None:
+    """At a time of their own: the dues of other tests are of the same partition."""
+    early = world.clock.now() - 20_000 * DAY
+    for n in range(12):
+        await world.journal.dues.schedule(world.owner, "file", f"f{n:02}", early)
+    await stranger.journal.dues.schedule(stranger.owner, "export", "e", early + DAY)
+    found = await world.journal.dues.overdue(early + DAY, 3)
+    assert [(due.owner, due.name) for due in found] == [
+        (world.owner, "f00"),
+        (stranger.owner, "e"),
+        (world.owner, "f01"),
+    ]
+
+
 async def test_a_look_is_put_off_and_comes_again(world: JournalBench) -> None:
     now = world.clock.now()
     await world.journal.dues.schedule(world.owner, "node", "n", now)

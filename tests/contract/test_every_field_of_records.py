@@ -104,6 +104,7 @@ SET_LATER: dict[str, str] = {
     "cancel": "requested",
     "waiting": "suspended",
     "decided": "decided",
+    "owed": "decided",
     "step_ended": "stepped",
     "finish_reason": "ended",
     "output": "ended",
@@ -203,7 +204,8 @@ class Life:
 
     async def sought(self) -> None:
         run, now = (await self.taken()).snapshot.meta, self._world.clock.now()
-        await self._world.journal.watch.reschedule(run.owner, run.id, now, now, lost_at=now)
+        look = await self._world.look(run.id)
+        await self._world.journal.watch.reschedule(look, now, lost_at=now)
 
     async def set_aside(self) -> RunMeta:
         waiting = (await self.suspended()).run_id
@@ -291,7 +293,6 @@ NEW_WAIT: dict[str, Any] = {"reminders": 0, "escalated": False, "extended_to": N
 """What becomes of a wait while nobody decides. Each attempt begins without it."""
 OF_WAITS = {
     "token": "of a call that waits",
-    "unpublished": "of a call that waits",
     "log_seq": "set where the events of the end follow",
 }
 """Fields that no call has when it is opened or settled."""
@@ -320,7 +321,7 @@ async def test_every_field_of_a_call_is_read_as_it_was_suspended(world: JournalB
     await log.suspend_calls([call])
     fresh: dict[str, Any] = {
         **dict.fromkeys(("decision", "opener", "token", "log_seq")),
-        **dict.fromkeys(("ends_step", "unpublished"), False),
+        "ends_step": False,
         "votes": (),
         "voted": 0,
         **NEW_WAIT,
@@ -362,9 +363,7 @@ async def test_what_a_wait_adds_to_a_call_is_read(world: JournalBench) -> None:
     log = await world.taken()
     [waiting] = await world.waiting(log, "c1")
     assert await world.store_token(waiting, "a token") is not None
-    await world.journal.commands.publish_later(world.owner, waiting.run_id, waiting.key, "a token")
-    call = await world.call(waiting)
-    assert (call.token, call.unpublished) == ("a token", True)
+    assert (await world.call(waiting)).token == "a token"
 
 
 async def test_where_the_events_of_an_end_follow_is_read(world: JournalBench) -> None:

@@ -251,7 +251,7 @@ async def test_the_sweeper_looks_at_once_at_a_run_with_a_call_that_has_reminders
     first, second = await world.journaled(log, "c1", "c2")
     run_id, now = first.run_id, world.clock.now()
     await log.suspend_calls([first.model_copy(update={"suspension": world.suspension()})])
-    await world.journal.watch.reschedule(world.owner, run_id, now, now + A_DAY)
+    await world.journal.watch.reschedule(await world.look(run_id), now + A_DAY)
     world.tick()
     rule = {"by": (f"people of {world.owner}",), "remind_after_s": remind_after_s}
     suspension = world.suspension(approval=rule)
@@ -510,33 +510,50 @@ async def test_next_execution_drives_the_run_and_the_one_before_does_not(
 # The watch
 
 
-async def test_look_that_was_asked_for_meanwhile_is_not_put_off(world: JournalBench) -> None:
-    """A sweeper saw the run wait; then it is decided, and the token is never sent."""
+@pytest.mark.parametrize("skew_s", [-5, 1])
+async def test_look_that_was_asked_for_meanwhile_is_not_put_off(
+    world: JournalBench, skew_s: int
+) -> None:
+    """A sweeper saw the run wait; then it is decided, perhaps by a clock that is behind, and the token is
+    never sent."""
     call = await one_waiting(world)
-    seen = world.clock.now()
-    world.tick()
+    look = await world.look(call.run_id)
+    world.tick(skew_s)
     await world.decide(call)
-    await world.journal.watch.reschedule(world.owner, call.run_id, seen, seen + A_DAY)
+    assert not await world.journal.watch.reschedule(look, world.clock.now() + A_DAY)
     assert call.run_id in await due(world)
 
 
 async def test_look_at_a_run_that_is_over_is_not_put_off(world: JournalBench) -> None:
     log = await world.taken()
-    seen = world.clock.now()
+    run_id, seen = log.snapshot.meta.id, world.clock.now()
+    look = await world.look(run_id)
     world.tick()
     await world.end(log, saved=False)
-    run_id = log.snapshot.meta.id
-    await world.journal.watch.reschedule(world.owner, run_id, seen, seen + A_DAY)
+    assert not await world.journal.watch.reschedule(look, seen + A_DAY)
     assert run_id in await due(world)
+    look = await world.look(run_id)
     await world.journal.expiry.set_ttl(world.owner, run_id, seen + A_DAY)
-    await world.journal.watch.reschedule(world.owner, run_id, world.clock.now(), seen)
+    assert not await world.journal.watch.reschedule(look, seen)
     assert run_id not in await due(world)
+
+
+async def test_looks_that_failed_are_counted_until_one_did_not(world: JournalBench) -> None:
+    run_id = (await one_waiting(world)).run_id
+    for failures in range(3):
+        look = await world.look(run_id)
+        assert look.failures == failures
+        await world.journal.watch.put_off(look, world.clock.now() + A_DAY * (failures + 1))
+    assert run_id not in await due(world)
+    await world.journal.watch.reschedule(await world.look(run_id), world.clock.now())
+    assert (await world.look(run_id)).failures == 0
+    assert run_id in await due(world)
 
 
 async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
-    await world.journal.watch.reschedule(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.watch.reschedule(await world.look(call.run_id), now + A_DAY)
     await world.journal.commands.request_cancel(world.owner, call.run_id)
     assert call.run_id not in await due(world)
     world.tick(3)
@@ -546,7 +563,7 @@ async def test_cancel_that_is_not_finished_is_looked_at_soon(world: JournalBench
 async def test_run_is_looked_at_again_when_it_was_said(world: JournalBench) -> None:
     call = await one_waiting(world)
     now = world.clock.now()
-    await world.journal.watch.reschedule(world.owner, call.run_id, now, now + A_DAY)
+    await world.journal.watch.reschedule(await world.look(call.run_id), now + A_DAY)
     assert call.run_id not in await due(world)
     world.tick(A_DAY.total_seconds())
     assert call.run_id in await due(world)

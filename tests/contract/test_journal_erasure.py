@@ -7,6 +7,7 @@ import pytest
 
 from layover.errors import LayoverError
 from layover.keys import HEAD
+from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.run import Outcome, Status
 from support.worlds.journal import BIG, JournalBench, noise
 
@@ -141,7 +142,7 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     assert not await journal.commands.end_queued(owner, queued, outcome, world.finish(outcome))
     assert await journal.commands.request_cancel(owner, run_id) is None
     assert await journal.commands.start_successor(owner, run_id, execution) is None
-    await journal.watch.reschedule(owner, run_id, world.clock.now(), world.clock.now())
+    await journal.commands.owe(owner, run_id, Debt(DebtKind.REQUESTED, 1, call.key))
     await journal.commands.mark_saved(owner, run_id, thread_id)
     await journal.erasure.erase_runs(owner, thread_id)
     await journal.erasure.erase_late(owner, thread_id)

@@ -63,8 +63,8 @@ async def test_run_with_a_long_history_is_looked_at_at_once(world: JournalBench)
     log = await world.taken()
     run_id, execution = log.snapshot.meta.id, log.snapshot.meta.execution
     assert execution is not None
-    seen, later = world.clock.now(), world.clock.now() + timedelta(hours=1)
-    await world.journal.watch.reschedule(world.owner, run_id, seen, later)
+    later = world.clock.now() + timedelta(hours=1)
+    await world.journal.watch.reschedule(await world.look(run_id), later)
     world.tick()
     for limit, due in ((1_000, False), (1, True)):
         await world.journal.commands.spend(world.owner, run_id, execution, 5, limit)

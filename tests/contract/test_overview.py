@@ -163,7 +163,6 @@ async def test_the_sweeper_looks_at_no_run_for_its_place(world: JournalBench) ->
     run_id = await over(world)
     far = world.clock.now() + timedelta(days=9_000)
     assert run_id not in {due.run_id for due in await world.journal.watch.due(far, 999)}
-    assert not await world.journal.watch.reschedule(world.owner, run_id, far, far)
 
 
 async def test_run_that_the_sweeper_retires_gets_its_place_once(world: JournalBench) -> None:

@@ -190,7 +190,7 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
 
 NOT_SHOWN_OF_CALLS = {
     **dict.fromkeys(("key", "run_id", "child", "custom", "ends_step", "log_seq"), "its place"),
-    **dict.fromkeys(("state", "opener", "token", "unpublished"), "who makes it"),
+    **dict.fromkeys(("state", "opener", "token"), "who makes it"),
     "suspension": "its fields are shown",
     **dict.fromkeys(("decision", "past", "settled_at"), "none is made yet"),
     **dict.fromkeys(("result", "model_output", "is_error", "retry"), "there is none yet"),

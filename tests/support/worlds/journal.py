@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from layover.adapters.journal.journal import table_journal
-from layover.clock import MICROSECOND, ManualClock
-from layover.keys import INPUT, Keys, call_key, step_key
-from layover.ports import Accepted, Blobs, Decided, RequestKey, RunLog, SetAside
+from layover.clock import MICROSECOND, ManualClock, from_rfc3339
+from layover.keys import INPUT, META, Keys, call_key, step_key
+from layover.ports import Accepted, Blobs, Decided, DueCheck, RequestKey, RunLog, SetAside
 from layover.ports.table import Action, Item, Table, Write
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.runs.event import DataEvent, Event, Finish
@@ -150,6 +150,20 @@ class JournalBench:
         """Everything that is stored of a run, to tell that nothing changed."""
         items = await self.table.query(self.keys.run(run_id), " ", "~")
         return {str(item["sk"]): item for item in items}
+
+    async def look(self, run_id: str) -> DueCheck:
+        """The sweeper's next look at a run, as it reads it now."""
+        item = await self.table.get(self.keys.run(run_id), META)
+        assert item is not None
+        return DueCheck(
+            owner=self.owner,
+            thread_id=item["thread_id"],
+            run_id=run_id,
+            connection_id=None,
+            place=(item["pk"], META),
+            at=from_rfc3339(item["gsi2sk"]),
+            failures=item.get("failures", 0),
+        )
 
     # Writers
 

@@ -19,7 +19,7 @@ from layover.runs.accept import StartRun, start_run
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
 from layover.threads import threads as thread_service
-from layover.values.decision import ApprovalRule, Risk
+from layover.values.decision import ApprovalRule, Risk, WakeUp
 from layover.values.deployment.access import Actor
 from layover.values.memory.context import TurnQuery, TurnRecord
 from layover.values.message import Message, Part, Role, TextPart, ToolCallPart
@@ -128,7 +128,7 @@ class RecordingCallbacks:
     async def alive(self, execution: str) -> bool:
         return True
 
-    async def wake(self, token: str) -> bool:
+    async def wake(self, token: str, news: WakeUp = WakeUp.DECIDED) -> bool:
         self._check()
         self.woken.append(token)
         return token not in self.closed

@@ -11,14 +11,19 @@ from layover import Agent, Approval, tool
 from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.inmemory.model import call, calls, say
+from layover.approvals import decide as approvals
 from layover.approvals.decide import record_withdrawal
+from layover.approvals.token_answer import DECIDED, UNTOLD
 from layover.errors import RetryableError
 from layover.ports import Callbacks
-from layover.recovery.stalled_branches import UNTOLD
 from layover.recovery.sweep import sweep
 from layover.runs.cancel import cancel
+from layover.runs.resume import resume
+from layover.values.decision import WakeUp
 from layover.values.deployment.access import Actor
 from layover.values.metrics import Metric
+from layover.values.runs.payload import ResumePayload
+from layover.values.runs.run import Status
 from support.worlds.runs import (
     ANN,
     Bench,
@@ -50,9 +55,9 @@ class Bus(InMemoryCallbacks):
         self.asked.append(detail_type)
         await super().publish(detail_type, detail)
 
-    async def wake(self, token: str) -> bool:
+    async def wake(self, token: str, news: WakeUp = WakeUp.DECIDED) -> bool:
         self.asked.append(f"wake {token}")
-        return await super().wake(token)
+        return await super().wake(token, news)
 
 
 def on(bench: Bench, bus: Bus, **ports: Any) -> Bench:
@@ -74,6 +79,24 @@ async def waiting(*script: Any) -> tuple[Bench, Bus, str]:
 
 def outcomes(bus: InMemoryCallbacks) -> list[Mapping[str, Any]]:
     return [detail for kind, detail in bus.events if kind == "ApprovalDecided"]
+
+
+async def swept(bench: Bench, after: timedelta = timedelta(minutes=1)) -> dict[str, int]:
+    """Sweep after this time, and return the counts."""
+    bench.clock.advance(after)
+    return await sweep(bench.plain)
+
+
+async def told_by_sweeps(bench: Bench, bus: Bus) -> list[str]:
+    """Kinds of the decisions that the bus knows after some sweeps."""
+    for _ in range(3):
+        await swept(bench)
+    return [detail["decision"]["kind"] for detail in outcomes(bus)]
+
+
+async def vote(bench: Bench, actor: Actor, run_id: str) -> None:
+    request = approvals.DecisionRequest(approvals.Verdict.APPROVE, reason="seen")
+    await approvals.decide(bench.runtime, actor, run_id, "call_1", request)
 
 
 @tool(needs_approval=Approval(by=["finance"], quorum=2))
@@ -110,11 +133,8 @@ async def test_votes_are_published_as_such_and_the_last_one_as_the_decision() ->
     bench = on(Bench(Agent("bank", model="m", tools=[wire]), [call("wire", amount=9)]), bus)
     run = await suspended(bench)
     await bench.wait(run.id, "call_1", "tok")
-    from layover.approvals import decide as approvals
-
     for actor in (BEA, CARL):
-        request = approvals.DecisionRequest(approvals.Verdict.APPROVE, reason="seen")
-        await approvals.decide(bench.runtime, actor, run.id, "call_1", request)
+        await vote(bench, actor, run.id)
     assert bus.asked == ["ApprovalRequested", "ApprovalVoted", "ApprovalDecided", "wake tok"]
     voted, decided = bus.events[1][1], bus.events[2][1]
     assert voted["decision"] is None
@@ -152,59 +172,167 @@ async def test_an_expiry_is_published() -> None:
 
 
 @pytest.mark.parametrize("is_only", [True, False])
-async def test_an_answer_that_the_bus_was_not_told_of_waits_on_a_new_token(is_only: bool) -> None:
+async def test_an_answer_that_the_bus_does_not_take_holds_up_no_call(is_only: bool) -> None:
     bench, bus, run_id = await waiting()
     bus.away = True
     answer = {"answer": {"approved": False}}
     if is_only:
-        assert (await bench.hear(run_id, "call_1", answer))["status"] == "suspended"
+        assert (await bench.hear(run_id, "call_1", answer))["status"] == "over"
     else:
-        assert (await bench.branch(run_id, "call_1", answer)).status == "waiting"
+        assert (await bench.branch(run_id, "call_1", answer)).status == "done"
     bus.away = False
-    assert await bench.wait(run_id, "call_1", "next") == "woken"
-    assert bus.asked[-2:] == ["ApprovalDecided", "wake next"]
-    if is_only:
-        assert (await bench.hear(run_id, "call_1"))["status"] == "over"
-    else:
-        assert (await bench.branch(run_id, "call_1")).status == "done"
-    assert len(outcomes(bus)) == 1
+    assert await told_by_sweeps(bench, bus) == ["denied"]
 
 
-async def test_a_bus_that_is_away_leaves_the_wake_to_the_sweeper_and_costs_no_decision() -> None:
+async def test_a_bus_that_is_away_holds_up_no_call_and_is_told_once_it_is_back() -> None:
     bench, bus, run_id = await waiting()
     metrics = InMemoryMetrics()
     on(bench, bus, metrics=metrics)
     bus.away = True
     await bench.decide(run_id, "call_1", "approve")
-    assert (await bench.call(run_id, "call_1")).decision is not None
-    assert bus.woken == []
+    assert bus.news == {"tok": WakeUp.UNTOLD}
     assert [c.name for c in metrics.counted] == [Metric.PUBLISH_FAILED]
+    assert (await bench.branch(run_id, "call_1", UNTOLD)).status == "done"
     await sweep(bench.plain)
-    assert bus.woken == []
     bus.away = False
-    bench.clock.advance(timedelta(minutes=1))
-    await sweep(bench.plain)
-    assert bus.asked[-2:] == ["ApprovalDecided", "wake tok"]
+    assert await told_by_sweeps(bench, bus) == ["approved"]
 
 
-async def test_a_bus_that_stays_away_does_not_hold_up_the_call_for_ever() -> None:
+async def test_a_wake_up_that_says_that_the_bus_knows_pays_what_is_owed() -> None:
+    bench, bus, run_id = await waiting()
+    await bench.decide(run_id, "call_1", "approve")
+    assert bus.news == {"tok": WakeUp.DECIDED}
+    assert (await bench.meta(run_id)).owed
+    await bench.branch(run_id, "call_1")
+    assert not (await bench.meta(run_id)).owed
+    assert len(outcomes(bus)) == 1
+
+
+async def test_a_wake_up_of_an_earlier_attempt_says_nothing_of_this_one() -> None:
+    asks = calls(call("book", day="mo", tool_call_id="a"), call("pay", amount=1, tool_call_id="b"))
+    bus = Bus()
+    bench = on(Ledger().bench(asks, say("done")), bus)
+    run_id = (await suspended(bench)).id
+    stale = await bench.item(run_id, "a")
+    await bench.decide(run_id, "a", "resume", data={"slot": "full"})
+    await bench.branch(run_id, "a")
+    assert (await bench.call(run_id, "a")).attempt == 2
+    bus.away = True
+    await bench.decide(run_id, "a", "resume", data={"slot": "mo-2"})
+    bus.away = False
+    payload = bench.payload(run_id, ResumePayload, call=stale, output=DECIDED)
+    assert (await resume(bench.runtime, payload)).status == "done"
+    assert [d["attempt"] for d in outcomes(bus)] == [1, 2]
+
+
+async def test_a_turn_that_settles_a_call_does_not_pay_what_it_does_not_know() -> None:
+    """Another call's branch wakes it; the call's own decider has not come to the bus."""
     bench, bus, run_id = await waiting()
     bus.away = True
     await bench.decide(run_id, "call_1", "approve")
-    bench.clock.advance(UNTOLD)
-    await sweep(bench.plain)
+    bus.away = False
+    bus.closed.add("tok")
+    assert await bench.drive(run_id) == "over"
+    assert await told_by_sweeps(bench, bus) == ["approved"]
+
+
+async def test_the_end_of_a_run_leaves_what_the_bus_did_not_take() -> None:
+    bench, bus, run_id = await waiting()
+    bus.away = True
+    await bench.decide(run_id, "call_1", "approve")
+    await cancel(bench.plain, ANN, run_id, by=Actor(sub=ANN))
+    meta = await bench.meta(run_id)
+    assert meta.status is Status.CANCELLED
+    assert meta.owed
+    assert await swept(bench) == {"owing": 1}
+    bus.away = False
+    assert await told_by_sweeps(bench, bus) == ["approved"]
+    assert not (await bench.meta(run_id)).owed
+    assert await swept(bench) == {}
+
+
+@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize("k", range(1, 12))
+async def test_a_cancel_that_dies_tells_of_every_call_and_wakes_every_branch(
+    k: int, after: bool
+) -> None:
+    asks = calls(call("pay", amount=1, tool_call_id="a"), call("book", day="mo", tool_call_id="b"))
+    bus = Bus()
+    bench = on(Ledger().bench(asks), bus)
+    run = await suspended(bench)
+    for each in "ab":
+        await bench.wait(run.id, each, f"tok-{each}")
+    power = Power(k, after=after)
+    dying = replace(
+        bench.plain,
+        callbacks=cast(Callbacks, Powered(bus, power)),
+        journal=powered_journal(bench.plain.journal, power),
+    )
+    try:
+        await cancel(dying, ANN, run.id, by=Actor(sub=ANN), holder_has_s=0)
+    except Crash:
+        power.restore()
+    if not (await bench.meta(run.id)).cancel:
+        return
+    for _ in range(4):
+        await swept(bench)
+    kinds = {d["tool_call_id"]: d["decision"]["kind"] for d in outcomes(bus)}
+    assert kinds == {"a": "cancelled", "b": "cancelled"}
+    assert {"tok-a", "tok-b"} <= set(bus.woken)
+    assert not (await bench.meta(run.id)).owed
+
+
+async def test_what_waits_for_a_wake_up_is_woken_before_its_run_is_retired() -> None:
+    """The end of the run died before it woke the branch, whose execution waits."""
+    bench, bus, run_id = await waiting()
+    wake = bus.wake
+
+    async def dies(*_: Any) -> bool:
+        raise Crash
+
+    bus.wake = dies  # type: ignore[method-assign]
+    with pytest.raises(Crash):
+        await cancel(bench.plain, ANN, run_id, by=Actor(sub=ANN))
+    bus.wake = wake  # type: ignore[method-assign]
+    assert bus.woken == []
+    await swept(bench)
     assert bus.woken == ["tok"]
+    assert not (await bench.meta(run_id)).owed
 
 
-async def test_the_sweeper_does_not_publish_again_once_no_branch_waits() -> None:
+async def test_a_vote_that_the_bus_did_not_take_is_told_by_the_sweeper() -> None:
+    bus = Bus()
+    bench = on(Bench(Agent("bank", model="m", tools=[wire]), [call("wire", amount=9)]), bus)
+    run = await suspended(bench)
+    await bench.wait(run.id, "call_1", "tok")
+    bus.away = True
+    await vote(bench, BEA, run.id)
+    bus.away = False
+    await swept(bench, timedelta(hours=1))
+    assert bus.asked == ["ApprovalRequested", "ApprovalVoted"]
+    await swept(bench, timedelta(hours=1))
+    assert bus.asked == ["ApprovalRequested", "ApprovalVoted"]
+
+
+async def test_a_decision_pays_for_the_votes_before_it() -> None:
+    bus = Bus()
+    script = [call("wire", amount=9), say("done")]
+    bench = on(Bench(Agent("bank", model="m", tools=[wire]), script), bus)
+    run = await suspended(bench)
+    await bench.wait(run.id, "call_1", "tok")
+    for actor in (BEA, CARL):
+        await vote(bench, actor, run.id)
+    await bench.branch(run.id, "call_1")
+    assert not (await bench.meta(run.id)).owed
+    assert bus.asked == ["ApprovalRequested", "ApprovalVoted", "ApprovalDecided", "wake tok"]
+
+
+async def test_the_sweeper_does_not_publish_again_what_it_has_told() -> None:
     bench, bus, run_id = await waiting()
     await bench.decide(run_id, "call_1", "approve")
-    bus.closed.add("tok")
     for _ in range(3):
-        await sweep(bench.plain)
-        bench.clock.advance(timedelta(minutes=1))
+        await swept(bench)
     assert len(outcomes(bus)) == 2
-    assert bus.woken == ["tok", "tok"]
 
 
 @pytest.mark.parametrize("after", [True, False])
@@ -239,7 +367,7 @@ async def test_a_decision_that_came_before_the_token_is_published_by_the_branch(
     assert bus.asked == ["ApprovalDecided", "wake late"]
 
 
-async def test_calls_that_a_cancel_cuts_are_published_once_each() -> None:
+async def test_calls_that_a_cancel_cuts_are_published() -> None:
     bus = Bus()
     asks = calls(call("pay", amount=1, tool_call_id="a"), call("book", day="mo", tool_call_id="b"))
     bench = on(Ledger().bench(asks), bus)
@@ -250,7 +378,8 @@ async def test_calls_that_a_cancel_cuts_are_published_once_each() -> None:
     await cancel(bench.plain, ANN, run.id, by=Actor(sub=ANN))
     kinds = {d["tool_call_id"]: d["decision"]["kind"] for d in outcomes(bus)}
     assert kinds == {"a": "approved", "b": "cancelled"}
-    assert len(outcomes(bus)) == 2
+    # The decider of `a` may have died before it told the bus.
+    assert [d["tool_call_id"] for d in outcomes(bus)] == ["a", "a", "b"]
     assert bus.asked.index("ApprovalDecided") < bus.asked.index("wake tok-b")
 
 

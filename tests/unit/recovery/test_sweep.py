@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -84,11 +85,11 @@ def count_looks(bench: Bench, fails_after: int = sys.maxsize) -> list[datetime]:
     watch = bench.plain.journal.watch
     asks, looks = watch.due, list[datetime]()
 
-    async def due(until: datetime, limit: int) -> list[DueCheck]:
+    async def due(until: datetime, limit: int, past: Collection[DueCheck] = ()) -> list[DueCheck]:
         looks.append(until)
         if len(looks) > fails_after:
             raise RetryableError("the journal is away")
-        return await asks(until, limit)
+        return await asks(until, limit, past)
 
     watch.due = due  # type: ignore[method-assign]
     return looks

@@ -24,6 +24,7 @@ from layover.ports import Blobs, MemoryStore
 from layover.ports.blobs import MIN_PART
 from layover.recovery.sweep import sweep
 from layover.retention import document, export_job
+from layover.retention.expire import MAX_PAUSE
 from layover.retention.export import export
 from layover.retention.export_job import (
     ExportFacts,
@@ -489,7 +490,7 @@ async def test_an_export_that_cannot_be_made_fails_and_goes_after_a_day() -> Non
     broken = replace(made.plain, memory=memory)
     job = await begun(made)
     for _ in range(10):
-        await later(made, runtime=broken)
+        await later(made, MAX_PAUSE * MINUTE, runtime=broken)
     with pytest.raises(Conflict, match="ask for another"):
         await export_link(made.plain, ANN, job.id)
     assert [each.status for each in await list_exports(made.plain, ANN)] == [ExportStatus.FAILED]

@@ -77,6 +77,12 @@ def watch_partition(run_id: str) -> str:
     return watch_partitions()[_number(run_id) % WATCHES]
 
 
+def owner_part(pk: str) -> str:
+    """Return the part of a partition's key that names its owner; "" if none does."""
+    kind, _, rest = pk.partition("#")
+    return rest.partition("#")[0] if kind == "U" else ""
+
+
 def run_of(pk: str) -> str | None:
     """Return the id of the run whose partition this is; None if it is not a run's."""
     owner, is_run, run_id = pk.partition("#RUN#")

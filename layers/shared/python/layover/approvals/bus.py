@@ -26,16 +26,24 @@ async def publish(
     await runtime.callbacks.publish(kind.value, {**asks, **more})
 
 
-async def publish_vote(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
-    """Publish that the call has one more vote. A failure is logged: the vote counts, and later events have
-    it, too. A voter who died before it publishes it by repeating the request."""
-    await _try_publish_outcome(runtime, BusEvent.VOTED, run, call)
+async def publish_request(runtime: Runtime, run: RunMeta, call: CallRecord) -> bool:
+    """Publish the request for a decision, with the token on which the call waits. Return False if the bus did
+    not take it."""
+    try:
+        await publish(runtime, BusEvent.REQUESTED, run, call)
+    except RetryableError as error:
+        _count_failure(runtime, call, error)
+        return False
+    return True
+
+
+async def publish_vote(runtime: Runtime, run: RunMeta, call: CallRecord) -> bool:
+    """Publish that the call has one more vote. Return False if the bus did not take it."""
+    return await _try_publish_outcome(runtime, BusEvent.VOTED, run, call)
 
 
 async def publish_decision(runtime: Runtime, run: RunMeta, call: CallRecord) -> bool:
-    """Publish the decision of a call, for whoever was asked. Return False if the bus did not take it. A
-    caller that wakes the call does so afterwards: a process that dies in between leaves a call that is
-    decided and asleep, which the sweeper finds."""
+    """Publish the decision of a call, for whoever was asked. Return False if the bus did not take it."""
     return await _try_publish_outcome(runtime, BusEvent.DECIDED, run, call)
 
 
@@ -50,11 +58,15 @@ async def _try_publish_outcome(
     try:
         await runtime.callbacks.publish(kind.value, detail)
     except RetryableError as error:
-        context = {"run_id": run.id, "key": call.key, "cause": type(error).__name__}
-        _log.warning("an outcome was not published", extra=context)
-        runtime.metrics.count(Metric.PUBLISH_FAILED)
+        _count_failure(runtime, call, error)
         return False
     return True
+
+
+def _count_failure(runtime: Runtime, call: CallRecord, error: Exception) -> None:
+    context = {"run_id": call.run_id, "key": call.key, "cause": type(error).__name__}
+    _log.warning("an event is published later", extra=context)
+    runtime.metrics.count(Metric.PUBLISH_FAILED)
 
 
 def _detail(run: RunMeta, call: CallRecord) -> dict[str, Any]:

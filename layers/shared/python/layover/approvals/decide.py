@@ -1,7 +1,6 @@
 """Decisions and votes of people about calls that wait for them."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,6 +17,7 @@ from layover.approvals.approvers import (
 from layover.approvals.bus import publish_decision, publish_vote
 from layover.approvals.checks import check_args, check_data, check_reason
 from layover.approvals.open_call import check_open, find_call, view_for, with_call
+from layover.approvals.outbox import wake
 from layover.errors import (
     DecisionAlreadyMade,
     DecisionInvalid,
@@ -29,7 +29,7 @@ from layover.errors import (
 from layover.ports import StaleVotes
 from layover.runtime import Runtime
 from layover.values.base import compact_json
-from layover.values.decision import Via
+from layover.values.decision import Via, WakeUp
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import ToolCallApproval, ToolCallDecided
 from layover.values.runs.run import (
@@ -49,7 +49,6 @@ MAX_DECISION = 1024 * 1024
 """Bytes of a decision as JSON, the same as for a run's input."""
 MAX_RUNS_AT_ONCE = 8
 """Runs whose calls are decided side by side, when one request decides many."""
-_log = logging.getLogger("layover")
 
 
 class Verdict(StrEnum):
@@ -242,9 +241,7 @@ async def _record(
             return voted_call
     event = ToolCallDecided.of(call, decision)
     outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
-    # After the write, because the branch that wakes up reads the decision from the record. A process that
-    # dies here leaves a call that is decided and asleep. The same write has made the run due, so the sweeper
-    # publishes the decision and wakes it.
+    # After the write, because the branch that wakes up reads the decision from the record.
     await tell_and_wake(runtime, run, outcome.call, outcome.token)
     return outcome.call
 
@@ -305,20 +302,12 @@ async def _tell_again(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
 async def tell_and_wake(
     runtime: Runtime, run: RunMeta, call: CallRecord, token: str | None
 ) -> None:
-    """Publish the decision of the call, then try to wake it. If either fails, the decision stands, and the
-    sweeper does both for calls that are decided and not settled."""
-    if not await publish_decision(runtime, run, call):
-        return
-    if token is None:
-        # Its branch has no token yet. When it stores one, it looks for a decision and wakes itself.
-        return
-    try:
-        await runtime.callbacks.wake(token)
-    except RetryableError as error:
-        _log.warning(
-            "a decided call waits for the sweeper",
-            extra={"run_id": call.run_id, "cause": type(error).__name__},
-        )
+    """Publish the decision of the call, then wake it. The run owes both: what fails here, or is cut short by
+    a death, the sweeper does. A bus that is away does not hold up the call."""
+    news = WakeUp.DECIDED if await publish_decision(runtime, run, call) else WakeUp.UNTOLD
+    # A branch that has no token yet looks for a decision when it stores one, and wakes itself.
+    if token is not None:
+        await wake(runtime, token, run.id, news)
 
 
 def _view(

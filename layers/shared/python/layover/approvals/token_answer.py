@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
-from layover.approvals.bus import publish_decision
 from layover.approvals.checks import MAX_REASON, check_args, check_data, check_reason
+from layover.approvals.outbox import tell_decision
 from layover.approvals.waiting import waiting_call
 from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
 from layover.runtime import Runtime
+from layover.values.decision import WakeUp
 from layover.values.runs.event import ToolCallDecided
 from layover.values.runs.payload import WaitingCall
 from layover.values.runs.run import (
@@ -35,8 +36,10 @@ DENIED = "Denied"
 decides nothing."""
 MAX_PAUSE_S = 60
 """The longest pause between two tokens of a call. It is shorter than the sweeper's grace for a branch."""
-DECIDED = {"layover": "decided"}
-"""Our own wake-up: the decision is in the record."""
+DECIDED = {"layover": WakeUp.DECIDED.value}
+"""Our own wake-up: the decision is in the record, and the bus knows of it."""
+UNTOLD = {"layover": WakeUp.UNTOLD.value}
+"""The same, but the bus may not know of it."""
 CALLBACK = "callback"
 """`decided_by` of a caller of `states:SendTaskSuccess`."""
 
@@ -71,13 +74,16 @@ async def record_answer(
     return await runtime.journal.runs.call(run.owner, run.id, call.key) or call
 
 
-async def is_told(runtime: Runtime, run: RunMeta, call: CallRecord, output: Any) -> bool:
-    """Publish the decision of a call that this answer woke, unless whoever sent it has. Return False if the
-    bus does not take it now: the call then waits on a new token, which is answered once it is published."""
-    if call.state is not CallState.WAITING or is_wake_up(output):
-        return True
-    # Also for a decision that was there: this may be the second attempt of a process that died in between.
-    return await publish_decision(runtime, run, call)
+async def tell_answer(
+    runtime: Runtime, run: RunMeta, call: CallRecord, item: WaitingCall, output: Any
+) -> frozenset[str]:
+    """Publish the decision of a call that this answer woke, unless whoever sent it has. Return what the run
+    does not owe any more."""
+    if call.decision is None or call.state is not CallState.WAITING:
+        return frozenset()
+    # Otherwise also for a decision that was there: its decider may not have come so far.
+    is_told = _unwrap(output)[1] == DECIDED and item.attempt == call.attempt
+    return await tell_decision(runtime, run, call, is_told=is_told)
 
 
 def _decision_in(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) -> Decision | None:
@@ -85,7 +91,7 @@ def _decision_in(runtime: Runtime, run: RunMeta, call: CallRecord, answer: Any) 
     validated like an HTTP body."""
     now = runtime.clock.now()
     is_answer, output = _unwrap(answer)
-    if output == DECIDED:
+    if output in (DECIDED, UNTOLD):
         return None
     if not is_answer and isinstance(output, dict) and "Error" in output:
         return _decision_of_error(run.id, output, call, now)
@@ -183,8 +189,8 @@ def _callback(kind: DecisionKind, now: datetime, **fields: Any) -> Decision:
 
 
 def is_wake_up(output: Any) -> bool:
-    """Return whether a token's answer is our own wake-up. Whoever sends one has published the decision."""
-    return bool(_unwrap(output)[1] == DECIDED)
+    """Return whether a token's answer is our own wake-up."""
+    return _unwrap(output)[1] in (DECIDED, UNTOLD)
 
 
 def next_wait(item: WaitingCall, output: Any, call: CallRecord, now: datetime) -> WaitingCall:

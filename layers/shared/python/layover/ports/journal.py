@@ -15,6 +15,7 @@ from layover.values.deployment.access import Actor
 from layover.values.message import Message
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
+from layover.values.runs.debts import Debt
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.feedback import Feedback, RunFeedback
 from layover.values.runs.operations import OperationOutcome, OperationRow
@@ -91,13 +92,15 @@ to be forgotten; `import`: a thread that is imported, whose head may be missing.
 
 @dataclass(frozen=True)
 class Due:
-    """A thing that the sweeper looks at from `at` on. `made_at`: the time of the first request for it."""
+    """A thing that the sweeper looks at from `at` on. `made_at`: the time of the first request for it;
+    `failures`: the looks at it that failed, one after another."""
 
     owner: str
     kind: DueKind
     name: str
     at: datetime
     made_at: datetime
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -148,13 +151,26 @@ class Accepted:
 
 @dataclass(frozen=True)
 class DueCheck:
-    """A run that is not over (or not saved), a connection whose token has expired, or (both ids None) a
-    thread whose erasing has begun."""
+    """A run that is not over (or not saved, or owes something), a connection whose token has expired, or
+    (both ids None) a thread whose erasing has begun.
+
+    Args:
+        owner: Its owner.
+        thread_id: The thread; empty for a connection.
+        run_id: The run.
+        connection_id: The connection.
+        place: The place of its record; only for `Watch`.
+        at: The time of this look.
+        failures: The looks that failed, one after another.
+    """
 
     owner: str
     thread_id: str
     run_id: str | None
-    connection_id: str | None = None
+    connection_id: str | None
+    place: tuple[str, str]
+    at: datetime
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -357,12 +373,8 @@ class RunCommands(Protocol):
         None if it does not (decided, another attempt, run over): the caller then wakes its own branch."""
         ...
 
-    async def forget_token(self, owner: str, run_id: str, key: str, token: str) -> None:
-        """Forget the token of a decided call: its decision is published, and its branch awake."""
-        ...
-
-    async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
-        """Mark a call that waits on this token, and was not published, for the next sweep."""
+    async def owe(self, owner: str, run_id: str, debt: Debt) -> None:
+        """Note what a run owes, for the next sweep."""
         ...
 
     async def start_successor(
@@ -640,9 +652,11 @@ class Expiry(Protocol):
     """The time to live of a run's records, for `records.lifetimes`, which serves those who end a run or find
     one that takes long. No record of a run that is not over expires (docs/saved-writes.md#expiry)."""
 
-    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
+    async def set_ttl(
+        self, owner: str, run_id: str, expires_at: datetime, paid: frozenset[str] = frozenset()
+    ) -> None:
         """Give the records of a run that is over (and saved) their time to live; the sweeper need
-        not look at it again. Repeatable."""
+        not look at it again, unless the run owes more than what was `paid`. Repeatable."""
         ...
 
     async def keep_records(self, owner: str, run_id: str, *, for_good: bool = False) -> None:
@@ -653,28 +667,44 @@ class Expiry(Protocol):
 
 class Watch(Protocol):
     """The sweeper's next looks at runs, deleted threads and connections, of all owners. Only `recovery.sweep`
-    asks."""
+    asks. Where more is due than asked for, each owner gets a turn, and so do connections."""
 
-    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
+    async def due(
+        self, until: datetime, limit: int, past: Collection[DueCheck] = ()
+    ) -> list[DueCheck]:
         """Return the runs and connections that have to be looked at by then; at most `limit` for each
-        partition of the watch. Threads that a release before this one deleted are among them."""
+        partition of the watch, and none of those looked at in the `past`. Threads that a release before this
+        one deleted are among them."""
         ...
 
-    async def deletions(self, until: datetime, limit: int) -> list[DueCheck]:
-        """Return the deleted threads that have to be erased by then; at most `limit` for each partition."""
+    async def deletions(
+        self, until: datetime, limit: int, past: Collection[DueCheck] = ()
+    ) -> list[DueCheck]:
+        """Return the deleted threads that have to be erased by then, as `due`."""
         ...
 
     async def reschedule(
         self,
-        owner: str,
-        run_id: str,
-        read_at: datetime,
+        due: DueCheck,
         at: datetime,
+        *,
         lost_at: datetime | None = None,
+        paid: frozenset[str] = frozenset(),
     ) -> bool:
-        """Set the time of the next look at a run, and the time since which nothing drives it. Return False,
-        and change nothing, if another look was requested since the sweeper read what was due (`read_at`),
-        such as the one at once after a decision, or if the run was retired."""
+        """Set the time of the next look at what was looked at. Return False, and change nothing, if another
+        look was requested since it was read, such as the one at once after a decision, or if none is needed
+        any more.
+
+        Args:
+            due: As it was read.
+            at: The time of the next look.
+            lost_at: Of a run: the time since which nothing drives it.
+            paid: Of a run: what it does not owe any more.
+        """
+        ...
+
+    async def put_off(self, due: DueCheck, at: datetime) -> None:
+        """Set the time of the next look after one that failed, as `reschedule`."""
         ...
 
 
@@ -687,7 +717,8 @@ class Dues(Protocol):
         ...
 
     async def overdue(self, until: datetime, limit: int) -> list[Due]:
-        """Return the data that the sweeper has to look at by then, of all owners, the oldest first."""
+        """Return the data that the sweeper has to look at by then, the owners in turn, the oldest of each
+        first."""
         ...
 
     async def of(self, owner: str, kind: DueKind | None = None) -> list[Due]:
@@ -695,7 +726,12 @@ class Dues(Protocol):
         ...
 
     async def reschedule(self, due: Due, at: datetime) -> None:
-        """Look again at this time, because the data is still in use."""
+        """Look again at this time, because the data is still in use. A look that was requested since it was
+        read stays."""
+        ...
+
+    async def put_off(self, due: Due, at: datetime) -> None:
+        """Look again at this time, because the look failed, as `reschedule`."""
         ...
 
     async def remove(self, due: Due) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from layover.values.decision import WakeUp
 from layover.values.metrics import Metric, Unit
 from layover.values.prompt import Delta, Embedded, Prompt, Reply
 
@@ -174,9 +175,9 @@ class Callbacks(Protocol):
         """Return whether an execution of this name is running."""
         ...
 
-    async def wake(self, token: str) -> bool:
-        """Tell a waiting branch to look. Return False if no branch waits on this token, or none does any
-        more, which is not an error."""
+    async def wake(self, token: str, news: WakeUp = WakeUp.DECIDED) -> bool:
+        """Tell a waiting branch to look, and what the bus knows of its call. Return False if no branch waits
+        on this token, or none does any more, which is not an error."""
         ...
 
     async def stop(self, execution: str, reason: str) -> None:

@@ -53,13 +53,14 @@ class SetAside:
 class Ended:
     """The end of a run. `next_run`: the run that holds the thread now and whose execution `next_n` has to be
     started; `at`: the time of the end; `sockets`: the connections that followed it then; `retired`: its
-    records expire by themselves, and nothing looks at the run again."""
+    records expire by themselves, and nothing looks at the run again; `owed`: what it owes then."""
 
     at: datetime
     next_run: str | None = None
     next_n: int = 1
     sockets: frozenset[str] = frozenset()
     retired: bool = False
+    owed: frozenset[str] = frozenset()
 
 
 class RunLog(Protocol):
@@ -83,6 +84,16 @@ class RunLog(Protocol):
     @property
     def opener(self) -> str:
         """This writer's name on the calls that it opens."""
+        ...
+
+    @property
+    def owed(self) -> frozenset[str]:
+        """What the run owes (`layover.values.runs.debts`), as far as this writer knows: others decide while
+        it works."""
+        ...
+
+    def pay(self, paid: frozenset[str]) -> None:
+        """Note what is not owed any more, for the next writes of META."""
         ...
 
     def emit(self, *events: Event) -> None:

@@ -8,6 +8,7 @@ day on which nothing expires."""
 from datetime import UTC, datetime, time, timedelta
 
 from layover.runtime import Runtime
+from layover.values.runs.debts import DebtKind, debts_of
 from layover.values.runs.run import RECORDS_SLACK, RunMeta
 
 
@@ -34,11 +35,13 @@ def end_of_day(moment: datetime) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-async def set_ttl(runtime: Runtime, run: RunMeta) -> None:
+async def set_ttl(runtime: Runtime, run: RunMeta, told: frozenset[str] = frozenset()) -> None:
     """Give the records their time to live. It counts from the run's end, not from now, so that every process
-    sets the same time."""
+    sets the same time. Nothing happens if the run owes more than was `told`: the sweeper tells the rest. Its
+    branches are awake: an execution comes here once they have ended, the sweeper once it has woken them."""
     expires_at = run.updated_at + runtime.settings.run_retention
-    await runtime.journal.expiry.set_ttl(run.owner, run.id, expires_at)
+    woken = {str(debt) for debt in debts_of(run.owed) if debt.kind is DebtKind.WAKE}
+    await runtime.journal.expiry.set_ttl(run.owner, run.id, expires_at, told | woken)
 
 
 async def keep_records(runtime: Runtime, run: RunMeta) -> None:

@@ -3,16 +3,19 @@ is due."""
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from layover.approvals.bus import publish
+from layover.approvals.decide import tell_and_wake
+from layover.approvals.waiting import is_expired
 from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.ports import StaleWait
 from layover.runtime import Runtime
 from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
-from layover.values.runs.event import ApprovalEscalated, ApprovalReminder
-from layover.values.runs.run import CallRecord, RunMeta
+from layover.values.runs.event import ApprovalEscalated, ApprovalReminder, ToolCallDecided
+from layover.values.runs.run import SYSTEM, CallRecord, Decision, DecisionKind, RunMeta, Via
 
 logger = logging.getLogger("layover")
 
@@ -23,6 +26,23 @@ async def send_due(runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]) 
     timed = [c for c in calls if c.undecided and c.suspension and c.suspension.has_timers]
     times = [await _try_send(runtime, run, call) for call in timed]
     return min(filter(None, times), default=None)
+
+
+async def expire_due(
+    runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]
+) -> datetime | None:
+    """Record the expiry of calls for which no branch listens, and return the time of the next one."""
+    now = runtime.clock.now()
+    for call in calls:
+        if not is_expired(call, now):
+            continue
+        decision = Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
+        with suppress(DecisionAlreadyMade):
+            event = ToolCallDecided.of(call, decision)
+            outcome = await runtime.journal.decisions.decide(run, call, decision, event)
+            await tell_and_wake(runtime, run, outcome.call, outcome.token)
+    times = (call.expires_at for call in calls if call.undecided)
+    return min((at for at in times if at is not None and at > now), default=None)
 
 
 async def _try_send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:

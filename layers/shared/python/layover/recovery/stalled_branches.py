@@ -1,41 +1,32 @@
 """The branches of a waiting run, as the sweeper finds them. A branch that fails ends without its call. Turn
 would look at the call once the last branch has ended, which may take a year, so the sweeper looks earlier."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from layover.approvals.bus import publish_decision
+from layover.approvals.outbox import news_of, wake
 from layover.context.frames import is_at_work
-from layover.errors import RetryableError
-from layover.runs.executions import wake
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
-from layover.values.runs.run import CallRecord, CallState, RunMeta
+from layover.values.runs.run import CallRecord, RunMeta
 
 GRACE = 2
 """The multiple of the sweeper's patience: Await is tried for a minute, and the work after a decision takes
 seconds."""
 MIN_GRACE = timedelta(seconds=20)
 """For a sweeper with little patience (on one machine): Resume has five attempts within 15 s."""
-UNTOLD = timedelta(minutes=15)
-"""The longest that a decided call sleeps while the bus does not take its decision."""
-
-
-async def waiting_calls(runtime: Runtime, run: RunMeta) -> list[CallRecord]:
-    """Return the calls that wait, decided ones included."""
-    keys = sorted(run.waiting | run.decided)
-    records = [await runtime.journal.runs.call(run.owner, run.id, key) for key in keys]
-    return [c for c in records if c is not None and c.state is CallState.WAITING]
 
 
 async def check_branches(
-    runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]
+    runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord], owed: Collection[str]
 ) -> datetime | None:
-    """Wake the branches that have work to do. Return the time from which the first of the waiting calls
-    counts as abandoned because no branch listens for it; None if no call ever will."""
+    """Wake the branches of decided calls. `owed`: what the bus does not know yet. Return the time from which
+    the first of the waiting calls counts as abandoned because no branch listens for it; None if no call ever
+    will."""
     _count_age(runtime, [c for c in calls if c.decision is None])
     return min(
-        filter(None, [await _check_branch(runtime, run, call) for call in calls]), default=None
+        filter(None, [await _check_branch(runtime, run, call, owed) for call in calls]),
+        default=None,
     )
 
 
@@ -46,11 +37,14 @@ async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
     return at_work or await runtime.allowance.stopped()
 
 
-async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
+async def _check_branch(
+    runtime: Runtime, run: RunMeta, call: CallRecord, owed: Collection[str]
+) -> datetime | None:
     grace = max(runtime.settings.sweep_patience * GRACE, MIN_GRACE)
     if call.decision is not None:
-        # The process that decided may have died before it published that, and before it sent the token.
-        is_awake = call.token is not None and await _tell_and_wake(runtime, run, call, call.token)
+        # The process that decided may have died before it sent the token.
+        news, token = news_of(owed, call), call.token
+        is_awake = token is not None and await wake(runtime, token, run.id, news)
         # A turn settles the only call. One that has taken the run since may be waiting for the database.
         is_only_call = not run.waiting and run.decided == {call.key}
         unheard_at = max(call.decision.at, run.updated_at) if is_only_call else call.decision.at
@@ -60,27 +54,7 @@ async def _check_branch(runtime: Runtime, run: RunMeta, call: CallRecord) -> dat
     if call.token is None:
         # A turn whose other tools took long has only just suspended.
         return max(call.suspension.requested_at, run.updated_at) + grace
-    if call.unpublished and await wake(runtime, call.token, run.id):
-        # The branch will find no decision, wait on a new token and publish that one.
-        return runtime.clock.now() + grace
     return call.expires_at + grace if call.expires_at else None
-
-
-async def _tell_and_wake(runtime: Runtime, run: RunMeta, call: CallRecord, token: str) -> bool:
-    """Publish the decision, and wake the call. Return whether its branch waited. Once no branch does, the
-    record forgets the token, and nothing is published again."""
-    is_told = await publish_decision(runtime, run, call)
-    assert call.decision is not None
-    if not is_told and runtime.clock.now() < call.decision.at + UNTOLD:
-        # It sleeps on, and no branch counts as abandoned for that.
-        return True
-    try:
-        is_awake = await runtime.callbacks.wake(token)
-    except RetryableError:
-        return True
-    if is_told and not is_awake:
-        await runtime.journal.commands.forget_token(run.owner, run.id, call.key, token)
-    return is_awake
 
 
 def _count_age(runtime: Runtime, calls: list[CallRecord]) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from layover import logs
+from layover.approvals.consent import go_on_if_connected
+from layover.approvals.outbox import calls_of, tell, wake_cut
 from layover.batches import batched
 from layover.engine.loop import failed
 from layover.engine.state import RunState
@@ -17,10 +18,10 @@ from layover.errors import Fenced, LayoverError, RetryableError
 from layover.ports import DueCheck
 from layover.records.lifetimes import keep_records, set_ttl
 from layover.recovery.give_up import attempts_used_up
-from layover.recovery.reminders import send_due
-from layover.recovery.stalled_branches import check_branches, is_busy, waiting_calls
+from layover.recovery.reminders import expire_due, send_due
+from layover.recovery.stalled_branches import check_branches, is_busy
 from layover.retention.erase import erase
-from layover.retention.expire import expire
+from layover.retention.expire import after_failures, expire
 from layover.runs.aside import find_waiting, go_on, hand_on
 from layover.runs.cancel import cancel
 from layover.runs.executions import start_successor
@@ -28,7 +29,7 @@ from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.metrics import Metric
-from layover.values.runs.run import MAX_ATTEMPTS, RunMeta, Status
+from layover.values.runs.run import MAX_ATTEMPTS, CallState, RunMeta, Status
 
 logger = logging.getLogger("layover")
 
@@ -41,6 +42,8 @@ CALM = 60
 ERASE_UNTIL = timedelta(seconds=45)
 """Seconds from its beginning during which a sweep may erase; its function has 60 s. The rest waits for the
 next sweep."""
+_Page = Callable[[datetime, int, Collection[DueCheck]], Awaitable[list[DueCheck]]]
+"""Returns what is due by then, so much of it, without what was looked at."""
 
 
 async def sweep(runtime: Runtime, erase_until: timedelta = ERASE_UNTIL) -> dict[str, int]:
@@ -74,17 +77,14 @@ async def _lasts(work: "asyncio.Future[Any]", span: timedelta, end: float) -> bo
 
 
 async def _look_through(
-    runtime: Runtime,
-    page: Callable[[datetime, int], Awaitable[list[DueCheck]]],
-    swept_at: datetime,
-    end: float,
+    runtime: Runtime, page: _Page, swept_at: datetime, end: float
 ) -> Counter[str]:
     """Look at all that is due, page by page until `end`, and at the first page in any case. A look moves its
     item to a later time; one that is still due all the same is left to the next sweep."""
     counts: Counter[str] = Counter()
     past: set[DueCheck] = set()
     while True:
-        due = [d for d in await page(swept_at, PAGE) if d not in past]
+        due = await page(swept_at, PAGE, past)
         # Among runs are the threads that a release before this one deleted.
         counts.update(await _look_at_all(runtime, sorted(due, key=_is_deletion), swept_at, end))
         past.update(due)
@@ -107,25 +107,18 @@ async def _try_look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: fl
         with logs.bind_ids(run_id=due.run_id, thread_id=due.thread_id):
             return await _look(runtime, due, swept_at, end)
     except Exception as error:  # whatever is wrong with one item: the others are due as well
-        context = {**asdict(due), "owner": None, "cause": type(error).__name__}
+        about = {"run_id": due.run_id, "connection_id": due.connection_id}
+        context = {**about, "thread_id": due.thread_id, "cause": type(error).__name__}
         if _is_deletion(due) and not isinstance(error, RetryableError):
             # Users were told that it is gone. No later sweep does better until somebody has looked.
             runtime.metrics.count(Metric.DELETION_FAILED)
             logger.exception("a deletion fails", extra=context)
         else:
             logger.warning("the sweeper failed with a due item", extra=context)
-        await _put_off(runtime, due, swept_at)
+        # A hundred items that fail would keep all others from being due.
+        with suppress(LayoverError):
+            await runtime.journal.watch.put_off(due, after_failures(runtime, due.failures))
         return "trouble"
-
-
-async def _put_off(runtime: Runtime, due: DueCheck, swept_at: datetime) -> None:
-    """Set the next look at an item that failed: a hundred of them would keep all others from being due."""
-    later = runtime.clock.now() + runtime.settings.sweep_patience
-    with suppress(LayoverError):
-        if due.run_id is not None:
-            await runtime.journal.watch.reschedule(due.owner, due.run_id, swept_at, later)
-        elif due.connection_id is None:
-            await runtime.journal.erasure.reschedule(due.owner, due.thread_id, later)
 
 
 def _is_deletion(due: DueCheck) -> bool:
@@ -137,14 +130,14 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         await close(runtime, due.connection_id)
         return "disconnected"
     if due.run_id is None:
-        return await _erase(runtime, due.owner, due.thread_id, end)
+        return await _erase(runtime, due, end)
     # The index that names what is due lags behind, so the record decides what is done.
     run = await runtime.journal.runs.get(due.owner, due.run_id)
     if run is None:
         return "gone"
     if run.status.over:
         await catch_up(runtime, run)
-        return await _finish(runtime, run, swept_at)
+        return await _finish(runtime, run, due)
     if run.cancel:
         # The process that cancelled may have died between the flag and the end.
         await cancel(runtime, run.owner, run.id, asks_hooks=False)
@@ -153,24 +146,32 @@ async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float)
         # The run ahead of it starts it when that run ends, or waits.
         if await hand_on(runtime, run.owner, run.thread_id):
             return "handed on"
-        await _reschedule(runtime, run, swept_at, CALM)
+        await _reschedule(runtime, due, calm=CALM)
         return "queued"
-    return await _ensure_driven(runtime, run, swept_at)
+    return await _ensure_driven(runtime, run, due, swept_at)
 
 
-async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """Ensure that a run that is not over has an execution that listens for its calls and has room in its
-    history."""
+async def _ensure_driven(runtime: Runtime, run: RunMeta, due: DueCheck, swept_at: datetime) -> str:
+    """Tell what a run that is not over owes, remind people of its calls, and ensure that it has an execution
+    that listens for these and has room in its history."""
     await keep_records(runtime, run)
+    records = await calls_of(runtime, run, run.waiting | run.decided)
+    paid = await tell(runtime, run, records, run.owed)
+    owed = run.owed - paid
+    calls = [call for call in records.values() if call.state is CallState.WAITING]
+    remind_at = await send_due(runtime, run, calls)
+    for call in calls:
+        # Whoever kept the grant finds calls in an index that lags, and may have died before.
+        await go_on_if_connected(runtime, run, call)
     if run.ready:
-        # The end of the run at work in its thread starts it. One that waits, or died, may have missed it.
+        # No branch listens for its calls. The end of the run at work in its thread starts it. One that waits,
+        # or died, may have missed it.
+        expire_at = await expire_due(runtime, run, calls)
         if await _awaits_its_turn(runtime, run):
-            await _reschedule(runtime, run, swept_at)
+            await _reschedule(runtime, due, paid, latest=_first(remind_at, expire_at))
             return "ready"
         return "handed on" if await go_on(runtime, run.owner, run.id) else "driven"
-    calls = await waiting_calls(runtime, run)
-    abandoned_at = await check_branches(runtime, run, calls)
-    remind_at = await send_due(runtime, run, calls)
+    abandoned_at = await check_branches(runtime, run, calls, owed)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
         # An execution is replaced only while none of its calls is being made, because its successor would
         # take an open call for one in doubt. It is stopped first, since its other branches may wait for a
@@ -182,13 +183,13 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
             return await _replace_execution(runtime, run)
         if run.history > runtime.settings.max_history:
             if await is_busy(runtime, run):
-                await _reschedule(runtime, run, swept_at)
+                await _reschedule(runtime, due, paid)
                 return "driven"
             await runtime.callbacks.stop(run.execution, "its history is long")
             return await _replace_execution(runtime, run)
-        calm = CALM if run.shown_status is Status.SUSPENDED and not run.decided else 1
-        latest = min(filter(None, [abandoned_at, remind_at]), default=None)
-        await _reschedule(runtime, run, swept_at, calm, latest)
+        is_calm = run.shown_status is Status.SUSPENDED and not run.decided and not owed
+        latest = _first(abandoned_at, remind_at)
+        await _reschedule(runtime, due, paid, calm=CALM if is_calm else 1, latest=latest)
         return "driven"
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     if run.lost_at is None or run.lost_at + patience > now:
@@ -196,7 +197,7 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, swept_at: datetime) -> 
         # consistent): a second look, one patience later, has to confirm it.
         lost_at = run.lost_at or now
         at = lost_at + patience
-        await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, lost_at)
+        await runtime.journal.watch.reschedule(due, at, lost_at=lost_at, paid=paid)
         return "lost"
     return await _replace_execution(runtime, run)
 
@@ -226,33 +227,36 @@ async def _replace_execution(runtime: Runtime, run: RunMeta) -> str:
     return "succeeded"
 
 
-async def _finish(runtime: Runtime, run: RunMeta, swept_at: datetime) -> str:
-    """Watch a run that is over until the database has it and its records are retired."""
+async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
+    """Watch a run that is over until the database has it, others know what it owes, and its records are
+    retired."""
     # Saved before the records get their time to live: until then, only the journal has the run.
     if not run.saved:
-        await _save(runtime, run, swept_at)
+        await _save(runtime, run)
+    calls = await calls_of(runtime, run)
+    paid = await tell(runtime, run, calls, run.owed)
+    # Its end may have died before it woke them: their execution would wait for a year.
+    paid |= await wake_cut(runtime, calls, run.owed)
+    if run.owed - paid:
+        await _reschedule(runtime, due, paid)
+        return "owing"
     if await _is_forgotten(runtime, run):
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
         # Refused if the execution has retired the run since the read: it had not died but finished.
-        if await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at, now):
+        if await runtime.journal.watch.reschedule(due, at, lost_at=now, paid=paid):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
-    await set_ttl(runtime, run)
+    await set_ttl(runtime, run, paid)
     return "retired"
 
 
-async def _save(runtime: Runtime, run: RunMeta, swept_at: datetime) -> None:
-    """Save the run, or postpone that if the database is unavailable: each try takes seconds, and other runs
-    are due."""
-    try:
-        head = await runtime.journal.heads.get(run.owner, run.thread_id)
-        if head is None:
-            raise Fenced("the thread is gone", run_id=run.id, thread_id=run.thread_id)
-        await save_unsaved(runtime, head)
-    except RetryableError:
-        await _reschedule(runtime, run, swept_at)
-        raise
+async def _save(runtime: Runtime, run: RunMeta) -> None:
+    """Save the run."""
+    head = await runtime.journal.heads.get(run.owner, run.thread_id)
+    if head is None:
+        raise Fenced("the thread is gone", run_id=run.id, thread_id=run.thread_id)
+    await save_unsaved(runtime, head)
 
 
 async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
@@ -264,24 +268,25 @@ async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:
     return not await runtime.callbacks.alive(run.execution)
 
 
-async def _erase(runtime: Runtime, owner: str, thread_id: str, end: float) -> str:
+async def _erase(runtime: Runtime, due: DueCheck, end: float) -> str:
     """Erase until `end`, in the loop's time. Erased data stays erased, and the next sweep goes on: with
     others first, if this one has begun. What it does not begin keeps its place, and costs no write."""
     if asyncio.get_running_loop().time() >= end:
         return "erasing"
     try:
         async with asyncio.timeout_at(end):
-            await erase(runtime, owner, thread_id)
+            await erase(runtime, due.owner, due.thread_id)
     except TimeoutError:
-        await runtime.journal.erasure.reschedule(owner, thread_id, runtime.clock.now())
+        await runtime.journal.watch.reschedule(due, runtime.clock.now())
         return "erasing"
     return "erased"
 
 
 async def _reschedule(
     runtime: Runtime,
-    run: RunMeta,
-    swept_at: datetime,
+    due: DueCheck,
+    paid: frozenset[str] = frozenset(),
+    *,
     calm: int = 1,
     latest: datetime | None = None,
 ) -> None:
@@ -290,6 +295,10 @@ async def _reschedule(
     at = now + patience * calm
     if latest is not None:
         at = max(now + patience, min(at, latest))
-    # Changes nothing if another look was requested since this sweep began, so that a decision that has just
+    # Changes nothing if another look was requested since this one began, so that a decision that has just
     # arrived is not put off.
-    await runtime.journal.watch.reschedule(run.owner, run.id, swept_at, at)
+    await runtime.journal.watch.reschedule(due, at, paid=paid)
+
+
+def _first(*times: datetime | None) -> datetime | None:
+    return min(filter(None, times), default=None)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -18,7 +18,9 @@ from layover.retention.forget import carry_on
 from layover.runtime import Runtime
 
 BATCH_SIZE = 100
-"""Dues looked at in one sweep; the rest wait for the next."""
+"""Dues that are looked at before the next ones are read, in which every owner gets a turn again."""
+MAX_PAUSE = 16
+"""The longest pause after looks that failed, in times of the sweeper's patience."""
 UNKNOWN_AGAIN = timedelta(hours=1)
 Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
 """Returns the time of the next look; None if the data is gone, or stays for good."""
@@ -28,8 +30,24 @@ logger = logging.getLogger("layover")
 async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, int]:
     """Look at the data that is due, until `end` in the loop's time. Return the work done, counted."""
     counts: Counter[str] = Counter()
-    overdue = await runtime.journal.dues.overdue(read_at, BATCH_SIZE)
-    for due in sorted(overdue, key=lambda d: _LONG.get(d.kind, 0)):
+    past: set[tuple[str, str, str]] = set()
+    while True:
+        overdue = await runtime.journal.dues.overdue(read_at, BATCH_SIZE)
+        page = [due for due in overdue if _name(due) not in past]
+        await _expire_page(runtime, page, end, counts)
+        past.update(map(_name, page))
+        if not page or asyncio.get_running_loop().time() >= end:
+            return dict(counts)
+
+
+def _name(due: Due) -> tuple[str, str, str]:
+    return due.owner, due.kind, due.name
+
+
+async def _expire_page(
+    runtime: Runtime, page: Iterable[Due], end: float, counts: Counter[str]
+) -> None:
+    for due in sorted(page, key=lambda d: _LONG.get(d.kind, 0)):
         try:
             async with asyncio.timeout_at(end):
                 again = await _LOOKS.get(due.kind, _unknown)(runtime, due)
@@ -40,16 +58,20 @@ async def expire(runtime: Runtime, read_at: datetime, end: float) -> dict[str, i
             counts["trouble"] += 1
             about = {"kind": due.kind, "cause": type(error).__name__}
             logger.warning("a due item stays for now", extra=about)
-            again = runtime.clock.now() + runtime.settings.sweep_patience
             with suppress(LayoverError):
-                await runtime.journal.dues.reschedule(due, again)
+                await runtime.journal.dues.put_off(due, after_failures(runtime, due.failures))
             continue
         if again is None:
             await runtime.journal.dues.remove(due)
         else:
             await runtime.journal.dues.reschedule(due, again)
         counts[_outcome(due, again)] += 1
-    return dict(counts)
+
+
+def after_failures(runtime: Runtime, failures: int) -> datetime:
+    """Return the time of the next look at an item of which a look has failed, after so many others in a row:
+    what fails for long takes few looks from others."""
+    return runtime.clock.now() + runtime.settings.sweep_patience * min(2**failures, MAX_PAUSE)
 
 
 def _outcome(due: Due, again: datetime | None) -> str:

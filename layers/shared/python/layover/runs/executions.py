@@ -1,5 +1,5 @@
-"""The executions of a run: start the first and the next one, wake their branches, and count what they may
-have used of their history. Step Functions ends an execution at its 25,000th event; a successor takes over
+"""The executions of a run: start the first and the next one, and count what they may have used of their
+history. Step Functions ends an execution at its 25,000th event; a successor takes over
 before that."""
 
 import logging
@@ -37,16 +37,6 @@ async def start_successor(
     if n is not None:
         await start_execution(runtime, owner, run_id, n)
     return n
-
-
-async def wake(runtime: Runtime, token: str, run_id: str) -> bool:
-    """Try to wake a branch: the record decides, and the sweeper looks again. Return False if no branch waits
-    on the token."""
-    try:
-        return await runtime.callbacks.wake(token)
-    except RetryableError:
-        logger.warning("a branch was not woken", extra={"run_id": run_id})
-        return True
 
 
 async def spend(runtime: Runtime, payload: RunPayload, events: int) -> None:

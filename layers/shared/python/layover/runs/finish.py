@@ -4,10 +4,9 @@ the thread."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from layover.approvals.bus import publish_decision
+from layover.approvals.outbox import tell, wake_cut
 from layover.batches import batched
 from layover.context.tokens import with_token_count
 from layover.engine.progress import Over
@@ -19,7 +18,7 @@ from layover.ports import MAX_CANCELLED, Ended, RunLog
 from layover.records.past_runs import tree_of
 from layover.records.views import last_model, run_view
 from layover.runs.aside import save_ahead, save_waiting
-from layover.runs.executions import start_execution, wake
+from layover.runs.executions import start_execution
 from layover.runtime import Runtime
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message, ToolResultPart
@@ -51,11 +50,8 @@ from layover.values.thread import ThreadHead, after
 logger = logging.getLogger("layover")
 
 PUBLISH_HAS_S = 0.3
-"""Seconds that the bus has to take the decisions of calls that the run's end cut, before the run ends. A bus
-that is away does not delay a cancel: it is asked again afterwards."""
-MAX_PUBLISHED = 8
-"""Events that are published side by side."""
-
+"""Seconds that the bus has to take what the run owes, before the run ends. A bus that is away does not delay
+a cancel: the sweeper asks it again."""
 _Save = Callable[[TurnRecord], Awaitable[bool]]
 """Saves a run to the database, and returns whether it is there."""
 
@@ -157,7 +153,7 @@ async def _end(
     #
     # The calls come first, in a separate write. A process that still runs a tool closes its call without the
     # run's epoch: it finds the call settled, and writes nothing into a run that is over.
-    tokens = await _close_open_calls(runtime, log, state, over.status)
+    await _close_open_calls(runtime, log, state, over.status)
     if over.status is not Status.SUCCESS:
         # What cut the run may have cut a step that held room in its user's day. A run that goes on all the
         # same (its end loses a race) reserves again.
@@ -180,51 +176,22 @@ async def _end(
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.
-    # Before the end: whoever repeats it after a death publishes these again.
-    untold = await _publish_cut(runtime, state, _cut_calls(state), within_s=PUBLISH_HAS_S)
+    # Before the end, whose write says what is paid.
+    log.pay(await tell(runtime, state.meta, state.calls, log.owed, within_s=PUBLISH_HAS_S))
     saved = await save(_turn_record(state, head, response, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
     events = [*over.events, *last_events(runtime, outcome, response)]
     # With the head that this writer read. If the head has changed since, the end is planned again with the
     # new one.
     end = await log.end(outcome, *events, head=head, retention=retention)
-    await _publish_cut(runtime, state, untold)
-    # After the end, so that a branch that wakes up finds the run over and does nothing.
-    for token in tokens:
-        await wake(runtime, token, state.meta.id)
+    # After the end, so that a branch that wakes up finds the run over and does nothing. The execution says
+    # that it is awake when it retires the run.
+    await wake_cut(runtime, state.calls, end.owed)
     # The next run holds the thread since the write before. A death here leaves it due and without an
     # execution, and the sweeper starts one.
     if end.next_run is not None:
         await start_execution(runtime, state.meta.owner, end.next_run, end.next_n)
     return end
-
-
-def _cut_calls(state: RunState) -> list[CallRecord]:
-    """Return the calls that waited until the end of the run cut them, also those that an attempt at this end
-    has cut that died: it may not have published them."""
-    return [
-        call
-        for call in state.calls.values()
-        if call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
-    ]
-
-
-async def _publish_cut(
-    runtime: Runtime, state: RunState, calls: Sequence[CallRecord], within_s: float | None = None
-) -> list[CallRecord]:
-    """Publish that nobody decides these calls any more. Return those of which the bus was not told in
-    time."""
-    published: set[str] = set()
-
-    async def tell(call: CallRecord) -> None:
-        if await publish_decision(runtime, state.meta, call):
-            published.add(call.key)
-
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within_s):
-            for some in batched(calls, MAX_PUBLISHED):
-                await asyncio.gather(*(tell(call) for call in some))
-    return [call for call in calls if call.key not in published]
 
 
 def _unread(state: RunState, head: ThreadHead) -> list[Message]:
@@ -247,14 +214,11 @@ def _accepted_at(snapshot: RunSnapshot | None) -> datetime:
     return snapshot.meta.input.created_at if snapshot else datetime.min.replace(tzinfo=UTC)
 
 
-async def _close_open_calls(
-    runtime: Runtime, log: RunLog, state: RunState, status: Status
-) -> list[str]:
-    """Settle as cancelled the calls that run or wait when their run ends (cancelled, failed). Return the
-    tokens of those that waited."""
+async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState, status: Status) -> None:
+    """Settle as cancelled the calls that run or wait when their run ends (cancelled, failed)."""
     unfinished = [c for c in state.calls.values() if c.state is not CallState.SETTLED]
     if not unfinished:
-        return []
+        return
     now = runtime.clock.now()
     cut = Decision(kind=DecisionKind.CANCELLED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
     if status is Status.CANCELLED and any(call.undecided for call in unfinished):
@@ -280,7 +244,6 @@ async def _close_open_calls(
             *_closed_events(state, some, now),
             more_follow=some[-1] is not cancelled_calls[-1],
         )
-    return [c.token for c in unfinished if c.token is not None]
 
 
 def _closed_events(

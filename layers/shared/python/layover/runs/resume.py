@@ -4,9 +4,10 @@ import logging
 from typing import Any
 
 from layover import logs
-from layover.approvals.bus import publish, publish_decision
+from layover.approvals.bus import publish_request
 from layover.approvals.consent import go_on_if_connected
-from layover.approvals.token_answer import is_told, next_wait, record_answer
+from layover.approvals.outbox import news_of, tell
+from layover.approvals.token_answer import next_wait, record_answer, tell_answer
 from layover.declare.tools.tool import AnyTool
 from layover.engine.frame_core import FrameCore
 from layover.engine.frames.log import NestedLog
@@ -17,15 +18,15 @@ from layover.engine.state import RunState
 from layover.engine.stopping import Stopping
 from layover.engine.supervise import supervise
 from layover.engine.tools.calls import Calls
-from layover.errors import Fenced, RetryableError, RunFailed
+from layover.errors import Fenced, RunFailed
 from layover.keys import path_of
 from layover.ports import RunLog
 from layover.runs.aside import hand_on
 from layover.runs.executions import BRANCH_EVENTS, spend
 from layover.runs.load_turn import agent_of
 from layover.runtime import Runtime
-from layover.values.decision import BusEvent
-from layover.values.metrics import Metric
+from layover.values.decision import WakeUp
+from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.payload import AwaitPayload, ResumePayload, WaitingCall
 from layover.values.runs.run import DECLINES, CallRecord, CallState
 
@@ -45,40 +46,38 @@ async def await_decision(runtime: Runtime, payload: AwaitPayload) -> dict[str, A
         token=payload.token,
     )
     if call is None:
-        await _publish_if_decided(runtime, payload)
-        await runtime.callbacks.wake(payload.token)
+        await runtime.callbacks.wake(payload.token, await _news(runtime, payload))
         return {"status": "woken"}
     # After a death before this, the task is repeated with another token, and that one is published.
-    try:
-        await _publish(runtime, payload, call)
-    except RetryableError:
+    if not await _publish(runtime, payload, call):
         # The call waits and can be decided anyway, whereas a failure here would cost the run an attempt.
-        logger.warning("a request for a decision is published later", extra={"key": call.key})
-        runtime.metrics.count(Metric.PUBLISH_FAILED)
-        await runtime.journal.commands.publish_later(
-            payload.owner, payload.run_id, call.key, payload.token
-        )
+        debt = Debt(DebtKind.REQUESTED, call.attempt, call.key)
+        await runtime.journal.commands.owe(payload.owner, payload.run_id, debt)
     return {"status": "waiting"}
 
 
-async def _publish_if_decided(runtime: Runtime, payload: AwaitPayload) -> None:
-    """Publish a decision that came before the token: its decider woke nobody, and may have died. A repeated
-    event is better than none; a bus that is away does not hold up the call."""
-    call = await runtime.journal.runs.call(payload.owner, payload.run_id, payload.call.key)
-    if call is None or call.decision is None or call.state is not CallState.WAITING:
-        return
-    run = await runtime.journal.runs.get(payload.owner, payload.run_id)
-    if run is not None:
-        await publish_decision(runtime, run, call)
+async def _news(runtime: Runtime, payload: AwaitPayload) -> WakeUp:
+    """Tell of a decision that came before the token, if its decider could not: a bus that is away does not
+    hold up the call."""
+    owner, run_id = payload.owner, payload.run_id
+    call = await runtime.journal.runs.call(owner, run_id, payload.call.key)
+    run = await runtime.journal.runs.get(owner, run_id)
+    if run is None or call is None or call.decision is None:
+        return WakeUp.UNTOLD
+    decided = (o for o in run.owed if o == str(Debt(DebtKind.DECIDED, call.attempt, call.key)))
+    told = await tell(runtime, run, {call.key: call}, owed := frozenset(decided))
+    return news_of(owed - told, call)
 
 
-async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> None:
+async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> bool:
+    """Return whether the bus knows that the call waits on this token."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None:
-        return
+        return True
     current = call.model_copy(update={"token": payload.token})
-    await publish(runtime, BusEvent.REQUESTED, run, current)
+    is_told = await publish_request(runtime, run, current)
     await go_on_if_connected(runtime, run, current)
+    return is_told
 
 
 async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
@@ -98,9 +97,7 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
             )
             if call.undecided:
                 return await _wait_again(runtime, payload, call)
-        if not await is_told(runtime, log.snapshot.meta, call, payload.output):
-            # Where it waits next, `await_decision` publishes the decision and wakes it.
-            return await _wait_again(runtime, payload, call)
+        log.pay(await tell_answer(runtime, log.snapshot.meta, call, payload.call, payload.output))
         item = await _settle(runtime, payload, log, call)
     except (Fenced, Stopped):
         logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover import logs
-from layover.approvals.token_answer import is_told, next_wait, record_answer
+from layover.approvals.token_answer import next_wait, record_answer, tell_answer
 from layover.approvals.waiting import waiting_call
 from layover.context.assembly import model_of
 from layover.engine.dependencies import with_deps
@@ -51,8 +51,9 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Tur
     item = payload.call if isinstance(payload, TurnPayload) else None
     # The answer to a token is handled before the run is taken, because an answer without a decision must not
     # use up an attempt. Every retry of this turn gets the same answer, so a death here loses nothing.
+    paid = frozenset[str]()
     if item is not None:
-        waits_on = await _take_answer(runtime, payload, item)
+        waits_on, paid = await _take_answer(runtime, payload, item)
         if waits_on is not None:
             return waits_on
     # The operator's switch is checked before the run is taken as well, because a pause must not use up an
@@ -72,6 +73,7 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Tur
     log = await runtime.journal.writers.acquire(payload.owner, payload.run_id, payload.execution)
     if log is None:
         return await _not_mine(runtime, payload)
+    log.pay(paid)
     try:
         return await _advance(runtime, payload, log, deadline)
     except Fenced:
@@ -79,24 +81,28 @@ async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> Tur
         return await _not_mine(runtime, payload, log.snapshot.meta.epoch)
 
 
-async def _take_answer(runtime: Runtime, payload: Any, item: WaitingCall) -> TurnResult | None:
-    """Record the decision in the answer to the only waiting call's token. None: the run goes on. The run is
-    not taken here, so that an answer without a decision does not use up an attempt."""
+async def _take_answer(
+    runtime: Runtime, payload: Any, item: WaitingCall
+) -> tuple[TurnResult | None, frozenset[str]]:
+    """Record the decision in the answer to the only waiting call's token. Return the result if it waits on,
+    and what the run does not owe any more if it goes on. The run is not taken here, so that an answer without
+    a decision does not use up an attempt."""
     run, call = await asyncio.gather(
         runtime.journal.runs.get(payload.owner, payload.run_id),
         runtime.journal.runs.call(payload.owner, payload.run_id, item.key),
     )
     if run is None or (run.status, run.execution) != (Status.RUNNING, payload.execution):
-        return None
+        return None, frozenset()
     if run.cancel or run.waiting - {item.key} or call is None:
-        return None
+        return None, frozenset()
     if call.undecided:
         call = await record_answer(runtime, run, call, item.attempt, payload.output)
-    if not call.undecided and await is_told(runtime, run, call, payload.output):
-        return None
+    if not call.undecided:
+        return None, await tell_answer(runtime, run, call, item, payload.output)
     if not await room_for(runtime, payload, BRANCH_EVENTS):
-        return _result("left")
-    return _result("suspended", [next_wait(item, payload.output, call, runtime.clock.now())])
+        return _result("left"), frozenset()
+    waits = next_wait(item, payload.output, call, runtime.clock.now())
+    return _result("suspended", [waits]), frozenset()
 
 
 async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = None) -> TurnResult:
@@ -223,7 +229,8 @@ async def _end(
         await watch_thread(runtime, meta.owner, meta.thread_id)
         retention = runtime.settings.run_retention
     end = await end_run(runtime, log, state, head, over=over, retention=retention)
-    changes = {"status": over.status, "updated_at": end.at, "sockets": end.sockets}
+    changes = {"status": over.status, "updated_at": end.at}
+    changes |= {"sockets": end.sockets, "owed": end.owed}
     if work is MemoryWork.NOTHING and not end.retired:
         await _set_ttl(runtime, meta.model_copy(update=changes))
     return _result("over", memory=work)

@@ -81,6 +81,14 @@ class BusEvent(StrEnum):
     DECIDED = "ApprovalDecided"
 
 
+class WakeUp(StrEnum):
+    """Our own answer to a token: the branch is to look at the record. It says whether the bus knows of the
+    decision that is there."""
+
+    DECIDED = "decided"
+    UNTOLD = "untold"
+
+
 class Via(StrEnum):
     """The channel of a decision."""
 

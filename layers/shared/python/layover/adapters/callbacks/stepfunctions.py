@@ -7,6 +7,7 @@ from typing import Any
 from layover.adapters.aws.client import AwsClient
 from layover.adapters.aws.retries import NoAnswer, ServiceError
 from layover.errors import RetryableError
+from layover.values.decision import WakeUp
 
 SOURCE = "layover"
 MAX_ENTRY = 250_000
@@ -50,9 +51,9 @@ class StepFunctions:
         )
         return bool(description and description["status"] in ("RUNNING", "PENDING_REDRIVE"))
 
-    async def wake(self, token: str) -> bool:
+    async def wake(self, token: str, news: WakeUp = WakeUp.DECIDED) -> bool:
         """Tell a waiting branch to look at its call's record. Return False if none waits."""
-        output = json.dumps({"layover": "decided"})
+        output = json.dumps({"layover": news.value})
         answer = await self._ask(
             "SendTaskSuccess", {"taskToken": token, "output": output}, ignore=_NOT_WAITING
         )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from layover.values.decision import WakeUp
+
 
 class InMemoryCallbacks:
     """`ports.Callbacks`."""
@@ -11,6 +13,8 @@ class InMemoryCallbacks:
         self.started: list[tuple[str, str, int]] = []
         """(owner, run_id, n), in order."""
         self.woken: list[str] = []
+        self.news: dict[str, WakeUp] = {}
+        """What the newest wake-up of each token said."""
         self.closed: set[str] = set()
         """Tokens that no branch waits on any more."""
         self.stopped: list[str] = []
@@ -27,9 +31,10 @@ class InMemoryCallbacks:
         names = {f"{run_id}-{n}" for _, run_id, n in self.started}
         return execution in names and execution not in self.stopped
 
-    async def wake(self, token: str) -> bool:
+    async def wake(self, token: str, news: WakeUp = WakeUp.DECIDED) -> bool:
         """Record the wake-up."""
         self.woken.append(token)
+        self.news[token] = news
         return token not in self.closed
 
     async def stop(self, execution: str, reason: str) -> None:

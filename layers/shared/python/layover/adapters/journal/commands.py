@@ -51,6 +51,7 @@ from layover.ports.table import (
 )
 from layover.values.deployment.access import Actor
 from layover.values.message import Message
+from layover.values.runs.debts import Debt
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
     CANCEL_GRACE,
@@ -273,7 +274,7 @@ class TableRunCommands:
             await self._table.transact(
                 [
                     Check(pk, META, is_driver),
-                    Update(pk, key, set={"token": token, "unpublished": None}, when=waits),
+                    Update(pk, key, set={"token": token}, when=waits),
                 ],
                 self._dice.hex(16),
             )
@@ -281,28 +282,15 @@ class TableRunCommands:
             return None
         return await self._runs.call(owner, run_id, key)
 
-    async def forget_token(self, owner: str, run_id: str, key: str, token: str) -> None:
+    async def owe(self, owner: str, run_id: str, debt: Debt) -> None:
         """See `ports.RunCommands`."""
-        decided = all_of(Equals("token", token), Exists("decision"))
-        with suppress(ConditionFailed):
-            await self._table.write(
-                Update(Keys(owner).run(run_id), key, set={"token": None}, when=decided)
-            )
-
-    async def publish_later(self, owner: str, run_id: str, key: str, token: str) -> None:
-        """See `ports.RunCommands`."""
-        pk = Keys(owner).run(run_id)
-        waits = all_of(Equals("state", CallState.WAITING.value), Equals("token", token))
-        # Both in one transaction: the sweeper finds the run by META, and then the mark on its call.
         soon = {"gsi2sk": rfc3339(self._clock.now())}
-        with suppress(TransactionFailed):
-            await self._table.transact(
-                [
-                    Update(pk, META, set=soon, when=Equals("status", Status.RUNNING.value)),
-                    Update(pk, key, set={"unpublished": True}, when=waits),
-                ],
-                self._dice.hex(16),
-            )
+        running = Equals("status", Status.RUNNING.value)
+        owes = Update(
+            Keys(owner).run(run_id), META, set=soon, include={"owed": str(debt)}, when=running
+        )
+        with suppress(ConditionFailed):
+            await self._table.write(owes)
 
     async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
         """See `ports.RunCommands`. The run's log has only these events."""

@@ -29,6 +29,7 @@ from layover.ports.table import (
 from layover.values.decision import Vote
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
+from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord, CallState, Decision, DecisionKind, RunMeta, Status
 from layover.values.runs.views import OpenApproval
@@ -95,13 +96,14 @@ class TableDecisions:
             set={"decision": packed, **left, **await self._write_vote(folder, call, votes)},
             when=_condition(call, decision, votes),
         )
-        # Due at once: if this process dies before it answers the token, the sweeper does. The run must be
-        # running, whatever its epoch: whoever decides is not a writer of the run, and fences nobody.
+        # Due at once, and owed: if this process dies before it tells the bus and answers the token, the
+        # sweeper does both. The run must be running, whatever its epoch: whoever decides is not a writer of
+        # the run, and fences nobody.
         meta = Update(
             keys.run(run.id),
             META,
             set={"updated_at": now, "gsi2sk": now},
-            include={"decided": call.key},
+            include={"decided": call.key, "owed": _owed(DebtKind.DECIDED, call)},
             exclude={"waiting": call.key},
             when=Equals("status", Status.RUNNING.value),
         )
@@ -133,7 +135,13 @@ class TableDecisions:
             when=_waits_as_voted(call),
         )
         running = Equals("status", Status.RUNNING.value)
-        meta = Update(keys.run(run.id), META, set={"updated_at": now}, when=running)
+        meta = Update(
+            keys.run(run.id),
+            META,
+            set={"updated_at": now},
+            include={"owed": _owed(DebtKind.VOTED, call)},
+            when=running,
+        )
         row = await self._audit.put(AuditRow.of(run, call, decision, settled=False))
         try:
             await self._write(run, [counts, meta, row], events)
@@ -206,6 +214,10 @@ class TableDecisions:
                 # Only another batch is in the way, so the facts go after it.
                 if set(failure.failed) != {len(facts)}:
                     raise
+
+
+def _owed(kind: DebtKind, call: CallRecord) -> str:
+    return str(Debt(kind, call.attempt, call.key))
 
 
 def _refusal_of(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:

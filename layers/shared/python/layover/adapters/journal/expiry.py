@@ -19,14 +19,18 @@ from layover.ports import Clock, Dice, Dues
 from layover.ports.table import (
     Action,
     Check,
+    Condition,
     ConditionFailed,
     Equals,
     Exists,
     Item,
+    Missing,
     Put,
     Table,
     TransactionFailed,
     Update,
+    all_of,
+    any_of,
 )
 from layover.values.runs.run import RECORDS_SLACK, RunMeta
 
@@ -47,7 +51,9 @@ class TableExpiry:
         self._dues = dues
         self._dice = backing.dice
 
-    async def set_ttl(self, owner: str, run_id: str, expires_at: datetime) -> None:
+    async def set_ttl(
+        self, owner: str, run_id: str, expires_at: datetime, paid: frozenset[str] = frozenset()
+    ) -> None:
         """See `ports.Expiry`. META comes last: until then the run is in the watch, and whatever stops this
         is repeated.
 
@@ -70,7 +76,16 @@ class TableExpiry:
             # Before META leaves the watch index, so that after a death in between this is repeated, and
             # nothing in S3 is forgotten.
             await self._dues.schedule(owner, "run", f"{thread_id}/{run_id}", expires_at)
-        await self._change(pk, META, {"expires": expires, **place})
+        # A run that owes something stays in the watch until it is told.
+        retired = Update(
+            pk,
+            META,
+            set={"expires": expires, **place},
+            exclude={"owed": paid} if paid else {},
+            when=all_of(Exists("pk"), owes_at_most(paid)),
+        )
+        with suppress(ConditionFailed):
+            await self._table.write(retired)
 
     async def _place(self, meta: Item) -> dict[str, Any]:
         """Return the attributes that move META from the sweeper's list to that of runs that are over."""
@@ -172,6 +187,12 @@ async def _remove_expiry(table: Table, pk: str, dice: Dice) -> bool:
             if 0 in failure.failed:
                 break
     return whole
+
+
+def owes_at_most(paid: frozenset[str]) -> Condition:
+    """Return the condition that a run owes nothing once this is paid."""
+    nothing = Missing("owed")
+    return any_of(nothing, Equals("owed", paid)) if paid else nothing
 
 
 def is_near(expires: int | None, expiry: int) -> bool:

@@ -5,13 +5,13 @@ everything (docs/adr/0002-epochs-and-conditional-writes.md): META has this write
 call that is open names this writer; a call that another process may change has not changed since the read."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.backing import Backing
-from layover.adapters.journal.expiry import RecordExpiry, is_in_s3
+from layover.adapters.journal.expiry import RecordExpiry, is_in_s3, owes_at_most
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import (
     QueueHandover,
@@ -52,6 +52,7 @@ from layover.ports.table import (
 )
 from layover.values.message import Message
 from layover.values.runs.audit import AuditRow
+from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
     CallRecord,
@@ -92,6 +93,7 @@ class TableRunLog:
         self._head = head
         # As far as this writer has seen META: the snapshot may have fewer.
         self._said = meta.said
+        self._owed, self._paid = meta.owed, frozenset[str]()
         self._keys = Keys(meta.owner)
         self._pk = self._keys.run(meta.id)
         self._folder = self._keys.bodies(meta.thread_id, meta.id)
@@ -127,6 +129,15 @@ class TableRunLog:
     def opener(self) -> str:
         """This writer's name on the calls that it opens."""
         return self._opener
+
+    @property
+    def owed(self) -> frozenset[str]:
+        """What the run owes, as far as this writer knows."""
+        return self._owed - self._paid
+
+    def pay(self, paid: frozenset[str]) -> None:
+        """Note what is not owed any more. The next writes of META say so."""
+        self._paid |= paid
 
     def emit(self, *events: Event) -> None:
         """Add events. They become durable with the next fact or `flush`."""
@@ -304,7 +315,7 @@ class TableRunLog:
             META,
             set=changes,
             include={"waiting": frozenset(c.key for c in calls)},
-            exclude={"decided": asked_again} if asked_again else {},
+            exclude=self._exclude(asked_again),
             when=self._fence(),
         )
         await self._writer.write([*puts, waits], events)
@@ -316,7 +327,8 @@ class TableRunLog:
         opener needs no epoch): read the run again then; what was settled stays."""
         # With META, and a row of the audit for each, MAX_CANCELLED calls fit into a transaction.
         changes = {} if more_follow else {"waiting": None, "decided": None}
-        actions: list[Action] = [self._meta(changes)]
+        owes = frozenset(str(debt) for call in calls for debt in _debts_of_cut(call))
+        actions: list[Action] = [self._meta(changes, owes=owes)]
         items = await self._items_of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
             # For a call that waited undecided, the cancel is the decision. The first decision wins, and a
@@ -324,11 +336,13 @@ class TableRunLog:
             undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
             unsettled = Differs("state", CallState.SETTLED.value)
             when = all_of(unsettled, Missing("decision")) if undecided else unsettled
-            actions.append(Put(self._pk, call.key, item, when=when))
+            # The token stays, for whoever wakes the branch.
+            actions.append(Put(self._pk, call.key, {**item, "token": call.token}, when=when))
             if undecided and call.decision is not None:
                 row = AuditRow.of(self._snapshot.meta, call, call.decision)
                 actions.append(await self._audit.put(row))
         await self._writer.write(actions, events)
+        self._owed |= owes
 
     async def take_thread(self, head: ThreadHead, aside: SetAside | None = None) -> bool:
         """Take the thread back; see `ports.RunLog`."""
@@ -428,9 +442,13 @@ class TableRunLog:
             next_id, next_n = (next_run.id, next_run.n) if next_run else (None, 1)
             head = None
             # Retired with the end only if nothing is left to do, so that a death afterwards loses nothing:
-            # all records expire by themselves, and no socket follows the run and waits for its end.
+            # all records expire by themselves, nobody has to be told of anything, and no socket follows the
+            # run and waits for its end.
             sets_ttl = (
-                expires is not None and self._expiry.covers(expires) and self._watchers.has_none
+                expires is not None
+                and not self.owed
+                and self._expiry.covers(expires)
+                and self._watchers.has_none
             )
             leaves: dict[str, Any]
             if sets_ttl:
@@ -440,10 +458,11 @@ class TableRunLog:
                 # records retired.
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
-                facts = [self._meta({**over, **leaves}, unless_sent=True), *handover]
+                over_and_left = self._meta({**over, **leaves}, is_end=True, retires=sets_ttl)
+                facts = [over_and_left, *handover]
                 await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
                 connections = self._watchers.connections
-                return Ended(at, next_id, next_n, connections, retired=sets_ttl)
+                return Ended(at, next_id, next_n, connections, sets_ttl, self.owed)
             except (TtlNotSet, TransactionFailed):
                 # A socket began to follow the run, or the head or the next queued run has changed since the
                 # read. The run is still ours (otherwise: Fenced), so its end is planned again.
@@ -459,16 +478,32 @@ class TableRunLog:
         return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
 
     def _meta(
-        self, changes: dict[str, Any], settles: str | None = None, *, unless_sent: bool = False
+        self,
+        changes: dict[str, Any],
+        settles: str | None = None,
+        *,
+        owes: frozenset[str] = frozenset(),
+        is_end: bool = False,
+        retires: bool = False,
     ) -> Update:
-        """Return a change of META under this epoch. `settles`: the key of a decided call to settle;
-        `unless_sent`: only if the run was sent no message that this writer's snapshot lacks."""
-        taken_up = {"decided": settles} if settles else {}
+        """Return a change of META under this epoch. `settles`: the key of a decided call to settle; `owes`:
+        what the run owes from now on; `is_end`: only if the run was sent no message that this writer's
+        snapshot lacks; `retires`: only if it owes nothing that this writer does not know of."""
         when = self._fence()
-        if unless_sent:
-            # Otherwise Fenced, as after any change by others: the run is read again, and goes on.
+        # Otherwise Fenced, as after any change by others: the run is read again, and goes on.
+        if is_end:
             when = all_of(when, same("said", len(self._snapshot.said) or None))
-        return Update(self._pk, META, set=changes, exclude=taken_up, when=when)
+        if retires:
+            when = all_of(when, owes_at_most(self._paid))
+        if owes:
+            # DynamoDB takes an attribute once in a write. What is paid waits for the next one.
+            return Update(self._pk, META, set=changes, include={"owed": owes}, when=when)
+        return Update(self._pk, META, set=changes, exclude=self._exclude(settles), when=when)
+
+    def _exclude(self, settles: str | None) -> dict[str, str | frozenset[str]]:
+        """Return what leaves META's sets: a decided call that is taken up, and what is paid."""
+        paid: dict[str, str | frozenset[str]] = {"owed": self._paid} if self._paid else {}
+        return {**paid, "decided": settles} if settles else paid
 
     def _is_unchanged(self, call: CallRecord) -> Condition:
         """The condition that the call is still in the state that this writer knows: planned, decided, or open
@@ -517,6 +552,15 @@ class TableRunLog:
             return [await each for each in packing]
         # Large ones go to S3 in parallel, because a window's would take seconds one after another.
         return await asyncio.gather(*packing)
+
+
+def _debts_of_cut(call: CallRecord) -> Iterator[Debt]:
+    """Return what a call leaves owed that the end of its run cuts: nobody decides it any more, and its branch
+    may wait."""
+    if call.decision is not None and call.decision.kind is DecisionKind.CANCELLED:
+        yield Debt(DebtKind.DECIDED, call.attempt, call.key)
+    if call.token is not None:
+        yield Debt(DebtKind.WAKE, call.attempt, call.key)
 
 
 def _marked_end(snapshot: RunSnapshot) -> dict[str, Any]:

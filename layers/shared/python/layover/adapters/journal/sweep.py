@@ -8,12 +8,13 @@ than a year, that a file is in use, or that a node's memory is read. DynamoDB's 
 nothing of S3 or Postgres. The sweeper knows all of them, works every minute, and goes by the same clock on
 AWS and on one machine."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import zip_longest
 
 from layover.adapters.once import write_once, written_by
-from layover.clock import MICROSECOND, from_rfc3339, rfc3339
+from layover.clock import from_rfc3339, rfc3339
 from layover.keys import (
     CONNECTION,
     DUE,
@@ -22,22 +23,27 @@ from layover.keys import (
     Keys,
     deletion_partitions,
     due_key,
+    owner_part,
     watch_partitions,
 )
 from layover.ports import Clock, Dice, Due, DueCheck, DueKind
 from layover.ports.table import (
     Above,
-    Below,
     ConditionFailed,
     Delete,
+    Equals,
     Item,
     Missing,
     Table,
     Update,
+    all_of,
     any_of,
 )
 
 _PAGE = 100
+_WIDE = 2_000
+"""Keys that are read where only some are looked at, so that each owner gets a turn."""
+_FAILURES = "failures"
 
 
 class TableWatch:
@@ -47,48 +53,86 @@ class TableWatch:
         self._table = table
         self._dice = dice
 
-    async def due(self, until: datetime, limit: int) -> list[DueCheck]:
+    async def due(
+        self, until: datetime, limit: int, past: Collection[DueCheck] = ()
+    ) -> list[DueCheck]:
         """See `ports.Watch`. The index is eventually consistent, and has keys only: the items tell."""
-        return await self._due(watch_partitions(), until, limit)
+        return await self._due(watch_partitions(), until, limit, past)
 
-    async def deletions(self, until: datetime, limit: int) -> list[DueCheck]:
+    async def deletions(
+        self, until: datetime, limit: int, past: Collection[DueCheck] = ()
+    ) -> list[DueCheck]:
         """See `ports.Watch`."""
-        return await self._due(deletion_partitions(), until, limit)
+        return await self._due(deletion_partitions(), until, limit, past)
 
-    async def _due(self, partitions: Sequence[str], until: datetime, limit: int) -> list[DueCheck]:
+    async def _due(
+        self, partitions: Sequence[str], until: datetime, limit: int, past: Collection[DueCheck]
+    ) -> list[DueCheck]:
+        seen = {check.place for check in past}
         due: list[DueCheck] = []
         for partition in partitions:
-            for pk, sk in await self._table.due(partition, rfc3339(until), limit):
-                item = await self._table.get(pk, sk)
-                if item is not None and sk == META:
-                    due.append(DueCheck(item["owner"], item["thread_id"], item["id"]))
-                elif item is not None and sk == CONNECTION:
-                    due.append(DueCheck(item["owner"], "", None, item["id"]))
-                elif item is not None:
-                    due.append(DueCheck(item["owner"], item["id"], None))
+            keys = await self._table.due(partition, rfc3339(until), len(seen) + _WIDE)
+            for place in in_turn([key for key in keys if key not in seen], limit):
+                item = await self._table.get(*place)
+                # What has left the watch since needs no look.
+                if item is not None and item.get("gsi2pk") == partition:
+                    due.append(_check(place, item))
         return due
 
     async def reschedule(
         self,
-        owner: str,
-        run_id: str,
-        read_at: datetime,
+        due: DueCheck,
         at: datetime,
+        *,
         lost_at: datetime | None = None,
+        paid: frozenset[str] = frozenset(),
     ) -> bool:
         """See `ports.Watch`."""
-        changes = {
-            "gsi2sk": rfc3339(at),
-            "lost_at": rfc3339(lost_at) if lost_at else None,
-        }
-        # A decision or a cancel that has come since has set a later time, and a retired run has no time.
-        due = Below("gsi2sk", rfc3339(read_at + MICROSECOND))
+        lost = {} if due.run_id is None else {"lost_at": rfc3339(lost_at) if lost_at else None}
+        owed = {"owed": paid} if paid else {}
+        return await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: None, **lost}, owed)
+
+    async def put_off(self, due: DueCheck, at: datetime) -> None:
+        """See `ports.Watch`."""
+        await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: due.failures + 1}, {})
+
+    async def _set(self, due: DueCheck, changes: Item, paid: Mapping[str, frozenset[str]]) -> bool:
+        # A decision or a cancel that has come since has set another time, and what is retired has none. By
+        # whose clock does not matter.
+        as_read = Equals("gsi2sk", rfc3339(due.at))
         try:
-            look = Update(Keys(owner).run(run_id), META, set=changes, when=due)
+            look = Update(*due.place, set=changes, exclude=paid, when=as_read)
             await write_once(self._table, look, written_by(self._dice))
         except ConditionFailed:
             return False
         return True
+
+
+def _check(place: tuple[str, str], item: Item) -> DueCheck:
+    thread_id, run_id, connection_id = item["id"], None, None
+    if place[1] == META:
+        thread_id, run_id = item["thread_id"], item["id"]
+    elif place[1] == CONNECTION:
+        thread_id, connection_id = "", item["id"]
+    return DueCheck(
+        owner=item["owner"],
+        thread_id=thread_id,
+        run_id=run_id,
+        connection_id=connection_id,
+        place=place,
+        at=from_rfc3339(item["gsi2sk"]),
+        failures=item.get(_FAILURES, 0),
+    )
+
+
+def in_turn(keys: Sequence[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
+    """Return the first of these keys, the owners in turn: a thousand items of one owner do not keep those of
+    others from a look. Connections have no owner in their keys, and get one turn together."""
+    queues: dict[str, list[tuple[str, str]]] = {}
+    for pk, sk in keys:
+        queues.setdefault(sk if sk == CONNECTION else owner_part(pk), []).append((pk, sk))
+    rounds = zip_longest(*queues.values())
+    return [key for each in rounds for key in each if key is not None][:limit]
 
 
 class TableDues:
@@ -117,8 +161,8 @@ class TableDues:
 
     async def overdue(self, until: datetime, limit: int) -> list[Due]:
         """See `ports.Dues`."""
-        keys = await self._table.due(DUE, rfc3339(until), limit)
-        items = [await self._table.get(pk, sk) for pk, sk in keys]
+        keys = await self._table.due(DUE, rfc3339(until), max(limit, _WIDE))
+        items = [await self._table.get(pk, sk) for pk, sk in in_turn(keys, limit)]
         return [_due(item) for item in items if item is not None]
 
     async def of(self, owner: str, kind: DueKind | None = None) -> list[Due]:
@@ -133,19 +177,26 @@ class TableDues:
         return [_due(item) for item in due_items]
 
     async def reschedule(self, due: Due, at: datetime) -> None:
-        """See `ports.Dues`. A time that has been requested since stays."""
+        """See `ports.Dues`."""
+        await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: None})
+
+    async def put_off(self, due: Due, at: datetime) -> None:
+        """See `ports.Dues`."""
+        await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: due.failures + 1})
+
+    async def _set(self, due: Due, changes: Item) -> None:
         pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
-        as_seen = Below("gsi2sk", rfc3339(due.at + MICROSECOND))
+        as_read = Equals("gsi2sk", rfc3339(due.at))
         with suppress(ConditionFailed):
-            await self._table.write(Update(pk, sk, set={"gsi2sk": rfc3339(at)}, when=as_seen))
+            await self._table.write(Update(pk, sk, set=changes, when=as_read))
 
     async def remove(self, due: Due) -> None:
         """See `ports.Dues`."""
         pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
-        # Only the item as seen: one that has been written again since stays.
-        as_seen = Below("made_at", rfc3339(due.made_at + MICROSECOND))
+        # Only the item as read: one that has been written again since stays.
+        as_read = all_of(Equals("made_at", rfc3339(due.made_at)), Equals("gsi2sk", rfc3339(due.at)))
         with suppress(ConditionFailed):
-            await self._table.write(Delete(pk, sk, when=as_seen))
+            await self._table.write(Delete(pk, sk, when=as_read))
 
 
 def _due(item: Item) -> Due:
@@ -155,4 +206,5 @@ def _due(item: Item) -> Due:
         name=item["id"],
         at=from_rfc3339(item["gsi2sk"]),
         made_at=from_rfc3339(item["made_at"]),
+        failures=item.get(_FAILURES, 0),
     )

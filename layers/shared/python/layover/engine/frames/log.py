@@ -38,6 +38,15 @@ class NestedLog:
         """The writer's name."""
         return self._log.opener
 
+    @property
+    def owed(self) -> frozenset[str]:
+        """See `ports.RunLog`."""
+        return self._log.owed
+
+    def pay(self, paid: frozenset[str]) -> None:
+        """See `ports.RunLog`."""
+        self._log.pay(paid)
+
     def emit(self, *events: Event) -> None:
         """See `ports.RunLog`."""
         self._log.emit(*self._signed(events))

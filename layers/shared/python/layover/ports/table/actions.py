@@ -115,16 +115,16 @@ class Update:
     add: Mapping[str, int] = field(default_factory=dict)
     include: Mapping[str, str | frozenset[str]] = field(default_factory=dict)
     """Elements to add, by set attribute."""
-    exclude: Mapping[str, str] = field(default_factory=dict)
-    """The element to remove, by set attribute."""
+    exclude: Mapping[str, str | frozenset[str]] = field(default_factory=dict)
+    """Elements to remove, by set attribute."""
     append: Mapping[str, str] = field(default_factory=dict)
     """The element to append, by list attribute."""
     when: Condition | None = None
 
 
-def elements(added: str | frozenset[str]) -> set[str]:
-    """Return the elements that `include` adds."""
-    return {added} if isinstance(added, str) else set(added)
+def elements(given: str | frozenset[str]) -> set[str]:
+    """Return the elements that `include` adds, or `exclude` removes."""
+    return {given} if isinstance(given, str) else set(given)
 
 
 @dataclass(frozen=True)

@@ -160,8 +160,8 @@ def _updated(old: Item, action: Update) -> Item:
         item[name] = [*item.get(name, ()), last]
     for name, elements_to_add in action.include.items():
         item[name] = item.get(name, set()) | _copy(elements(elements_to_add))
-    for name, element in action.exclude.items():
-        rest = item.get(name, set()) - {element}
+    for name, elements_to_remove in action.exclude.items():
+        rest = item.get(name, set()) - elements(elements_to_remove)
         item.pop(name, None)
         if rest:
             item[name] = rest

@@ -266,6 +266,13 @@ class WriteContract(Contract):
             await table.write(Update(pk, "A", include={"set": elements}))
         assert await table.get(pk, "A") == {"pk": pk, "sk": "A", "set": {"p", "q", "r"}}
 
+    async def test_several_elements_are_removed_from_a_set_at_once(
+        self, table: Table, pk: str
+    ) -> None:
+        await put(table, pk, set={"p", "q", "r"})
+        new = await table.write(Update(pk, "A", exclude={"set": frozenset({"p", "q", "s"})}))
+        assert new == {"pk": pk, "sk": "A", "set": {"r"}}
+
     async def test_element_is_in_a_set_once(self, table: Table, pk: str) -> None:
         await put(table, pk, set={"p"})
         for _ in range(2):

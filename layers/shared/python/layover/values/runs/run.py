@@ -154,8 +154,6 @@ class CallRecord(Value):
     """Counts suspensions from 1; 0 before the first."""
     suspension: Suspension | None = None
     token: str | None = None
-    unpublished: bool = False
-    """True if this token was not published: EventBridge was away."""
     decision: Decision | None = None
     votes: tuple[Vote, ...] = ()
     """Votes of the persons who approved this attempt, the newest of each."""
@@ -227,6 +225,13 @@ class CallRecord(Value):
         if past is None:
             return None
         return Decision.model_validate({k: v for k, v in past.items() if k != "attempt"})
+
+    def at_attempt(self, attempt: int) -> "CallRecord":
+        """Return the call with the decision on this attempt: it may wait again since."""
+        if attempt == self.attempt:
+            return self
+        earlier = {"attempt": attempt, "decision": self.decision_on(attempt), "votes": ()}
+        return self.model_copy(update=earlier)
 
     @property
     def exact_args(self) -> Json:
@@ -414,6 +419,8 @@ class RunMeta(Value):
     """False while the outcome is over but not in Postgres (docs/behaviour.md#unsaved-runs)."""
     decided: frozenset[str] = frozenset()
     """Keys of the calls that are decided and not yet settled."""
+    owed: frozenset[str] = frozenset()
+    """The facts that others have to be told of, as `Debt` writes them."""
     history: int = 0
     """The most events that the present execution may have used of its history."""
     pointed: bool = False

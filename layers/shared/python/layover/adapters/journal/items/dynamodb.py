@@ -282,7 +282,7 @@ class _Expression:
                 *(f"{self._n(k)} {self._v(v)}" for k, v in action.add.items()),
                 *(f"{self._n(k)} {self._v(elements(v))}" for k, v in action.include.items()),
             ],
-            "DELETE": [f"{self._n(k)} {self._v({v})}" for k, v in action.exclude.items()],
+            "DELETE": [f"{self._n(k)} {self._v(elements(v))}" for k, v in action.exclude.items()],
         }
         return " ".join(f"{word} {', '.join(parts)}" for word, parts in clauses.items() if parts)
 
