@@ -75,6 +75,19 @@ async def test_a_claim_that_is_given_back_is_free_at_once_and_no_surer_than_it_w
     assert await deliveries.claim(*place) == Claim(unsure=True)
 
 
+async def test_a_sender_that_took_too_long_does_not_give_back_the_next_ones_claim(
+    deliveries: TableDeliveries, world: JournalBench, owner: str, run: str
+) -> None:
+    place = (owner, run, CALL, "a", BEA)
+    late = await deliveries.claim(*place)
+    assert isinstance(late, Claim)
+    world.clock.advance(CLAIMED)
+    await deliveries.claim(*place)
+    await deliveries.give_back(owner, run, CALL, "a", late)
+    with pytest.raises(RetryableError):
+        await deliveries.claim(*place)
+
+
 async def test_a_claim_of_a_message_that_was_sent_or_erased_is_not_given_back(
     deliveries: TableDeliveries, owner: str, run: str
 ) -> None:

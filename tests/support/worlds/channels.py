@@ -115,10 +115,12 @@ class Told:
         records = [{"messageId": str(n), "body": json.dumps(e)} for n, e in enumerate(events)]
         return await notify_all(self.runtime, records, NoTime())
 
-    async def decide(self, who: Person, run_id: str, verdict: str = "approve") -> None:
+    async def decide(
+        self, who: Person, run_id: str, verdict: str = "approve", reason: str = "seen"
+    ) -> None:
         """Decide as this person."""
         actor = Actor(sub=who.id, groups=who.groups)
-        request = approvals.DecisionRequest(approvals.Verdict(verdict), reason="seen")
+        request = approvals.DecisionRequest(approvals.Verdict(verdict), reason=reason)
         await approvals.decide(self.bench.plain, actor, run_id, "call_1", request)
 
     @property

@@ -1,5 +1,6 @@
 """People are told of what is true, once each, whatever comes again, late or not at all."""
 
+import asyncio
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -385,6 +386,63 @@ async def test_a_vote_while_messages_are_under_way_reaches_them(dies: bool) -> N
         told.bench.clock.advance(CLAIMED)
     await told.tell(request)
     assert [kind for to, kind in told.shown() if to == "#payouts"] == ["voted"]
+
+
+class Slow:
+    """The first change of a message waits until `go_on`; `dies`: its process ends once it is made."""
+
+    def __init__(self, told: Told, *, dies: bool = False) -> None:
+        self._update, self._dies = told.slack.update, dies
+        self.waits, self.go_on = asyncio.Event(), asyncio.Event()
+        told.slack.update = self  # type: ignore[method-assign, assignment]
+
+    async def __call__(self, *args: Any) -> bool:
+        if self.waits.is_set():
+            return await self._update(*args)
+        self.waits.set()
+        await self.go_on.wait()
+        changed = await self._update(*args)
+        if self._dies:
+            raise Crash
+        return changed
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_vote_that_lands_after_the_outcome_leaves_the_outcome(dies: bool) -> None:
+    told, run_id = await asked()
+    await told.tell()
+    await told.decide(BEA, run_id)
+    voted, slow = told.events[-1], Slow(told, dies=dies)
+    late = asyncio.ensure_future(told.tell(voted))
+    await slow.waits.wait()
+    await told.decide(CARL, run_id)
+    await told.tell()
+    assert ("#payouts", "decided") in told.shown()
+    slow.go_on.set()
+    if dies:
+        with pytest.raises(Crash):
+            await late
+        assert ("#payouts", "voted") in told.shown()
+        await told.tell(voted)
+    else:
+        await late
+    assert ("#payouts", "decided") in told.shown()
+
+
+async def test_a_vote_that_lands_after_a_newer_one_leaves_the_newer_one() -> None:
+    told, run_id = await asked()
+    await told.tell()
+    await told.decide(BEA, run_id)
+    slow = Slow(told)
+    late = asyncio.ensure_future(told.tell())
+    await slow.waits.wait()
+    await told.decide(BEA, run_id, "approve", reason="seen twice")
+    await told.tell()
+    slow.go_on.set()
+    await late
+    [message] = [m for m in told.messages if m.address.to == "#payouts"]
+    assert message.notice.call.approval is not None
+    assert [vote.reason for vote in message.notice.call.approval.given] == ["seen twice"]
 
 
 async def test_an_earlier_attempts_decision_does_not_answer_the_newer_request() -> None:

@@ -1,4 +1,4 @@
-"""What a run owes, told (docs/journal.md#owed): whoever made a fact tells it, and the sweeper tells what that
+"""The outbox of a run (docs/journal.md#owed): whoever made a fact tells it, and the sweeper tells what that
 process could not. So others learn of each fact at least once."""
 
 import asyncio
@@ -47,8 +47,8 @@ async def tell(
 
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
-            told = [debt for debt in debts_of(owed) if debt.kind is not DebtKind.WAKE]
-            for some in batched(told, MAX_TOLD):
+            debts = [debt for debt in debts_of(owed) if debt.kind is not DebtKind.WAKE]
+            for some in batched(debts, MAX_TOLD):
                 await asyncio.gather(*(try_one(debt) for debt in some))
     return frozenset(paid)
 

@@ -73,10 +73,11 @@ async def notify(runtime: Runtime, event: Mapping[str, Any], turns: Turns) -> No
     try:
         if wait.decision is not None:
             # Whatever the event was about: a request that comes late is not sent, and one whose sender died
-            # may have been.
-            await wait.tell_outcome()
+            # may have been. A vote that comes late, or again, may have changed messages since the outcome
+            # did.
+            await wait.tell_outcome(again=kind is NoticeKind.VOTED)
         elif kind is NoticeKind.VOTED:
-            await wait.update_all(wait.notice(kind))
+            await wait.update_all()
         elif kind is not NoticeKind.DECIDED and wait.waits:
             await wait.ask(kind, int(detail.get("n") or 0))
     except NotFound:
@@ -158,21 +159,30 @@ class _Wait:
         if now.decision is not None:
             await now.tell_outcome()
         elif now.call.votes:
-            await now.update_all(now.notice(NoticeKind.VOTED))
+            await now.update_all()
         if failure is not None:
             raise failure
 
-    async def update_all(self, notice: Notice) -> None:
-        """Change the messages that ask for the attempt, where their services can."""
+    async def update_all(self) -> None:
+        """Show the votes in the messages that ask for the attempt, where their services can."""
+        notice = self.notice(NoticeKind.VOTED)
         messages = await self._requests()
         work = [(m.address, partial(self._update, m, notice)) for m in messages]
         failure = await _try_each(self, work)
+        # A service may have been busy for long. Whatever else changed the messages meanwhile, this came last
+        # there, so what is true now comes behind it.
+        now = await self._now()
+        if now.decision is not None:
+            await now.tell_outcome(again=True)
+        elif now.call.voted != self.call.voted:
+            await now.update_all()
         if failure is not None:
             raise failure
 
-    async def tell_outcome(self) -> None:
+    async def tell_outcome(self, *, again: bool = False) -> None:
         """Tell everybody who was asked, and the run's owner where others decide: by a changed message, or by
-        a new one."""
+        a new one. `again`: change the messages also where that was done, since something older may have
+        changed them after it."""
         notice = self.notice(NoticeKind.DECIDED)
         requests: dict[Address, list[Delivery]] = {}
         for message in await self._requests():
@@ -180,7 +190,8 @@ class _Wait:
         if self.call.rule is not None:
             for address in self._addresses((OWNER,)):
                 requests.setdefault(address, [])
-        work = [(a, partial(self._tell_outcome_at, a, rs, notice)) for a, rs in requests.items()]
+        tell = partial(self._tell_outcome_at, again=again)
+        work = [(a, partial(tell, a, rs, notice)) for a, rs in requests.items()]
         failure = await _try_each(self, work)
         if failure is not None:
             raise failure
@@ -201,7 +212,7 @@ class _Wait:
         await self._note(id, reference)
 
     async def _tell_outcome_at(
-        self, address: Address, requests: Sequence[Delivery], notice: Notice
+        self, address: Address, requests: Sequence[Delivery], notice: Notice, *, again: bool
     ) -> None:
         sent = [message for message in requests if message.sent_at is not None]
         unsure = requests[0] if requests and not sent else None
@@ -217,6 +228,8 @@ class _Wait:
         id = self._id(notice.kind, 0, address)
         claim = await self._claim(id, address)
         if not isinstance(claim, Claim):
+            for message in sent if again else ():
+                await self._update(message, notice)
             return
         claims[id] = claim
         try:

@@ -57,9 +57,11 @@ class Delivery(Value):
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send a message. `unsure`: another had the right, did not end, and may have sent it."""
+    """The right to send a message. `unsure`: another had the right, did not end, and may have sent it;
+    `until`: its end, which tells it from the next one."""
 
     unsure: bool
+    until: str = field(default="", compare=False)
 
 
 class Deliveries(Protocol):
@@ -74,7 +76,7 @@ class Deliveries(Protocol):
 
     async def give_back(self, owner: str, run_id: str, call: str, id: str, claim: Claim) -> None:
         """Give a claim back of which nothing was sent: the next one has it at once, and is unsure only if
-        this one was. Repeatable."""
+        this one was. One that is over, and may be another's since, stays so. Repeatable."""
         ...
 
     async def note_sent(self, owner: str, run_id: str, call: str, id: str, reference: str) -> None:

@@ -88,8 +88,8 @@ class RunLog(Protocol):
 
     @property
     def owed(self) -> frozenset[str]:
-        """What the run owes (`layover.values.runs.debts`), as far as this writer knows: others decide while
-        it works."""
+        """The debts of the run (`layover.values.runs.debts`), as far as this writer knows: others decide
+        while it works."""
         ...
 
     def pay(self, paid: frozenset[str]) -> None:

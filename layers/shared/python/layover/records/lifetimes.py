@@ -35,13 +35,13 @@ def end_of_day(moment: datetime) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-async def set_ttl(runtime: Runtime, run: RunMeta, told: frozenset[str] = frozenset()) -> None:
+async def set_ttl(runtime: Runtime, run: RunMeta, paid: frozenset[str] = frozenset()) -> None:
     """Give the records their time to live. It counts from the run's end, not from now, so that every process
-    sets the same time. Nothing happens if the run owes more than was `told`: the sweeper tells the rest. Its
+    sets the same time. Nothing happens if the run owes more than was `paid`: the sweeper tells the rest. Its
     branches are awake: an execution comes here once they have ended, the sweeper once it has woken them."""
     expires_at = run.updated_at + runtime.settings.run_retention
-    woken = {str(debt) for debt in debts_of(run.owed) if debt.kind is DebtKind.WAKE}
-    await runtime.journal.expiry.set_ttl(run.owner, run.id, expires_at, told | woken)
+    awake = {str(debt) for debt in debts_of(run.owed) if debt.kind is DebtKind.WAKE}
+    await runtime.journal.expiry.set_ttl(run.owner, run.id, expires_at, paid | awake)
 
 
 async def keep_records(runtime: Runtime, run: RunMeta) -> None:

@@ -4,9 +4,9 @@ import logging
 from typing import Any
 
 from layover import logs
-from layover.approvals.bus import publish_request
+from layover.approvals.bus import publish_decision, publish_request
 from layover.approvals.consent import go_on_if_connected
-from layover.approvals.outbox import news_of, tell
+from layover.approvals.outbox import news_of
 from layover.approvals.token_answer import next_wait, record_answer, tell_answer
 from layover.declare.tools.tool import AnyTool
 from layover.engine.frame_core import FrameCore
@@ -64,9 +64,10 @@ async def _news(runtime: Runtime, payload: AwaitPayload) -> WakeUp:
     run = await runtime.journal.runs.get(owner, run_id)
     if run is None or call is None or call.decision is None:
         return WakeUp.UNTOLD
-    decided = (o for o in run.owed if o == str(Debt(DebtKind.DECIDED, call.attempt, call.key)))
-    told = await tell(runtime, run, {call.key: call}, owed := frozenset(decided))
-    return news_of(owed - told, call)
+    news = news_of(run.owed, call)
+    if news is WakeUp.UNTOLD and await publish_decision(runtime, run, call):
+        return WakeUp.DECIDED
+    return news
 
 
 async def _publish(runtime: Runtime, payload: AwaitPayload, call: CallRecord) -> bool:

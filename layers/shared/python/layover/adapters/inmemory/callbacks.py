@@ -14,7 +14,7 @@ class InMemoryCallbacks:
         """(owner, run_id, n), in order."""
         self.woken: list[str] = []
         self.news: dict[str, WakeUp] = {}
-        """What the newest wake-up of each token said."""
+        """The news of the newest wake-up of each token."""
         self.closed: set[str] = set()
         """Tokens that no branch waits on any more."""
         self.stopped: list[str] = []

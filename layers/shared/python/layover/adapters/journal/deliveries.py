@@ -14,6 +14,7 @@ from layover.ports import Clock, Dice
 from layover.ports.channels import Claim, Delivery, Link
 from layover.ports.table import (
     Check,
+    Condition,
     ConditionFailed,
     Equals,
     Exists,
@@ -56,7 +57,7 @@ class TableDeliveries:
             # The run's own condition is not the one that failed: its record was read a moment ago.
             old = failure.failed.get(1)
         else:
-            return Claim(unsure=False)
+            return Claim(unsure=False, until=until)
         if old is not None and "sent_at" in old:
             return _read(old)
         if old is None or old["claimed_until"] > rfc3339(now):
@@ -68,17 +69,18 @@ class TableDeliveries:
             await write_once(self._table, claim, written_by(self._dice))
         except ConditionFailed as failure:
             raise RetryableError("another process sends this message", run_id=run_id) from failure
-        return Claim(unsure=not old.get("free", False))
+        return Claim(unsure=not old.get("free", False), until=until)
 
     async def give_back(self, owner: str, run_id: str, call: str, id: str, claim: Claim) -> None:
         """See `ports.channels.Deliveries`."""
         free = {"claimed_until": rfc3339(self._clock.now()), "free": not claim.unsure}
-        await self._change(owner, run_id, call, id, free)
+        mine = Equals("claimed_until", claim.until)
+        await self._change(owner, run_id, call, id, free, mine)
 
     async def note_sent(self, owner: str, run_id: str, call: str, id: str, reference: str) -> None:
         """See `ports.channels.Deliveries`. A record that was erased meanwhile does not come back."""
         note = {"sent_at": rfc3339(self._clock.now()), "reference": reference or None}
-        await self._change(owner, run_id, call, id, note)
+        await self._change(owner, run_id, call, id, note, Exists("pk"))
 
     async def of_call(self, owner: str, run_id: str, call: str) -> list[Delivery]:
         """See `ports.channels.Deliveries`."""
@@ -87,11 +89,17 @@ class TableDeliveries:
         return [_read(item) for item in items]
 
     async def _change(
-        self, owner: str, run_id: str, call: str, id: str, values: dict[str, Any]
+        self,
+        owner: str,
+        run_id: str,
+        call: str,
+        id: str,
+        values: dict[str, Any],
+        when: Condition,
     ) -> None:
-        """Change the record of a message that nobody has noted as sent, if it is still there."""
+        """Change the record of a message that nobody has noted as sent, if this holds."""
         place = (Keys(owner).run(run_id), told_key(call, id))
-        first = all_of(Exists("pk"), Missing("sent_at"))
+        first = all_of(when, Missing("sent_at"))
         try:
             await self._table.write(Update(*place, set=values, when=first))
         except ConditionFailed:

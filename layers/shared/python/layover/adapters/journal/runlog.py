@@ -132,7 +132,7 @@ class TableRunLog:
 
     @property
     def owed(self) -> frozenset[str]:
-        """What the run owes, as far as this writer knows."""
+        """See `ports.RunLog`."""
         return self._owed - self._paid
 
     def pay(self, paid: frozenset[str]) -> None:

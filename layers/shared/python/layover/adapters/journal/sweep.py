@@ -68,11 +68,11 @@ class TableWatch:
     async def _due(
         self, partitions: Sequence[str], until: datetime, limit: int, past: Collection[DueCheck]
     ) -> list[DueCheck]:
-        seen = {check.place for check in past}
+        old_places = {check.place for check in past}
         due: list[DueCheck] = []
         for partition in partitions:
-            keys = await self._table.due(partition, rfc3339(until), len(seen) + _WIDE)
-            for place in in_turn([key for key in keys if key not in seen], limit):
+            keys = await self._table.due(partition, rfc3339(until), len(old_places) + _WIDE)
+            for place in in_turn([key for key in keys if key not in old_places], limit):
                 item = await self._table.get(*place)
                 # What has left the watch since needs no look.
                 if item is not None and item.get("gsi2pk") == partition:

@@ -122,9 +122,9 @@ class Update:
     when: Condition | None = None
 
 
-def elements(given: str | frozenset[str]) -> set[str]:
+def elements(names: str | frozenset[str]) -> set[str]:
     """Return the elements that `include` adds, or `exclude` removes."""
-    return {given} if isinstance(given, str) else set(given)
+    return {names} if isinstance(names, str) else set(names)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a run owes to others: facts of its calls that the bus has to be told of, and branches that have to be
+"""Debts of a run to others: facts of its calls that the bus has to be told of, and branches that have to be
 woken. The transaction of such a fact notes it in META's `owed`; whoever has told it takes it out
 (docs/journal.md#owed)."""
 
@@ -50,14 +50,14 @@ def debts_of(owed: Iterable[str]) -> Iterator[Debt]:
             yield Debt(DebtKind(kind), int(attempt), key)
 
 
-def paid_with(owed: Iterable[str], told: Debt) -> frozenset[str]:
+def paid_with(owed: Iterable[str], decision: Debt) -> frozenset[str]:
     """Return the elements that nobody owes any more once the bus knows this decision: itself, and the request
     and the votes before it, which the decision has as well."""
     before = {
         str(each)
         for each in debts_of(owed)
-        if each.key == told.key
-        and each.attempt <= told.attempt
+        if each.key == decision.key
+        and each.attempt <= decision.attempt
         and each.kind in (DebtKind.REQUESTED, DebtKind.VOTED)
     }
-    return frozenset({str(told), *before})
+    return frozenset({str(decision), *before})
