@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from layover.values.decision import Vote
-from layover.values.runs.debts import Debt, DebtKind
+from layover.values.runs.debts import WAKE_CUT, Debt, DebtKind
 from layover.values.runs.run import CallRecord, CallState, DecisionKind, Status
 from support.worlds.journal import JournalBench
 
@@ -82,12 +82,12 @@ async def test_a_cut_call_is_owed_and_keeps_the_token_of_its_branch(world: Journ
         for each in (first, second)
     ]
     await log.cancel_calls(calls)
-    debts = {of(first), of(second), of(first, DebtKind.WAKE)}
+    debts = {of(first), of(second), WAKE_CUT}
     assert log.owed == await owed(world, first.run_id) == debts
     assert (await world.call(first)).token == "a token"
     log.pay(frozenset({of(first), of(second)}))
     ended = await log.end(world.outcome(log.snapshot.meta, Status.CANCELLED))
-    assert ended.owed == await owed(world, first.run_id) == {of(first, DebtKind.WAKE)}
+    assert ended.owed == await owed(world, first.run_id) == {WAKE_CUT}
 
 
 async def test_a_run_that_owes_is_not_retired_and_stays_in_the_watch(world: JournalBench) -> None:

@@ -1,6 +1,7 @@
 """Calls that wait for their user's account at another service, and go on after the consent."""
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,10 +19,11 @@ from layover.connections.consent import (
 )
 from layover.errors import ConsentRefused, DecisionInvalid, NotFound
 from layover.ports.grants import GrantPorts
+from layover.recovery.sweep import sweep
 from layover.testing import call, calls, say
 from layover.values.deployment.access import Actor
 from support.oauth import REDIRECT_URL, REVOKE_URL, TOKEN_URL, Endpoints, OAuthServer, Sealed
-from support.worlds.runs import ANN, Bench, Choice, Offer, answers
+from support.worlds.runs import ANN, Bench, Choice, Crash, Offer, answers
 
 SERVER: dict[str, OAuthServer] = {}
 """The service behind the tools of the test that runs."""
@@ -119,6 +121,34 @@ async def test_call_without_an_account_waits_and_goes_on_after_the_consent() -> 
     await world.hear(run.id, pending.tool_call_id)
     assert await world.results(run.id) == ["octocat starred layover"]
     assert RAN == ["layover"]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_call_that_the_consent_did_not_see_goes_on_with_the_sweepers_next_look(
+    dies: bool,
+) -> None:
+    """The index of waiting calls lags behind the call; or the process dies behind the grant."""
+    world = World(call("star", repository="layover"), say("Done."))
+    page = await ask_for_consent(world.runtime, ANN, "github")
+    run = await world.go()
+    [pending] = run.pending
+    await world.wait(run.id, pending.tool_call_id)
+
+    async def lags(*args: Any, **kwargs: Any) -> list[Any]:
+        if dies:
+            raise Crash
+        return []
+
+    query_index, world.table.query_index = world.table.query_index, lags  # type: ignore[method-assign]
+    with pytest.raises(Crash) if dies else nullcontext():
+        await world.consents(page["authorize_url"])
+    world.table.query_index = query_index  # type: ignore[method-assign]
+    assert world.callbacks.woken == []
+    world.clock.advance(timedelta(minutes=1))
+    await sweep(world.plain)
+    assert world.callbacks.woken == ["token"]
+    await world.hear(run.id, pending.tool_call_id)
+    assert await world.results(run.id) == ["octocat starred layover"]
 
 
 async def test_consent_of_another_user_is_not_found_and_connects_nobody() -> None:

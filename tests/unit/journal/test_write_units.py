@@ -2,12 +2,15 @@
 
 import os
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
+from layover import Agent, Approval, tool
+from layover.adapters.inmemory.model import call, calls, say
+from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.runs.accept import StartRun, start_run
+from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor
 from layover.values.thread import ThreadHead
 from support.worlds.runs import ANN, Bench
@@ -73,3 +76,72 @@ async def test_writes_of_a_step_do_not_touch_the_owners_index() -> None:
     for sk, _, size, spent in table.log:
         if sk.startswith(("STEP", "EVENT")):
             assert spent <= 2 * -(-size // 1024)
+
+
+@tool(needs_approval=True)
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@tool(needs_approval=Approval(by=["finance"], quorum=2))
+async def wire(amount: int) -> str:
+    """Wire."""
+    return f"wired {amount}"
+
+
+async def waiting(ask: Any, *names: str) -> tuple[Bench, CountingTable, str]:
+    """A run whose calls of these ids wait, each on its token."""
+    table = CountingTable()
+    asks = calls(*(call(ask.name, amount=1, tool_call_id=name) for name in names))
+    bench = Bench(
+        Agent("shop", model="m", tools=[ask], tool_concurrency=2), [asks, say("ok")], table=table
+    )
+    run_id = await bench.start()
+    await bench.turn(run_id)
+    for name in names:
+        assert await bench.wait(run_id, name, f"token of {name}") == "waiting"
+    return bench, table, run_id
+
+
+def is_within(table: CountingTable, before: tuple[int, int], units: int, writes: int) -> bool:
+    """Whether no more was spent since then."""
+    return table.total - before[0] <= units and len(table.log) - before[1] <= writes
+
+
+def so_far(table: CountingTable) -> tuple[int, int]:
+    return table.total, len(table.log)
+
+
+async def test_what_a_decision_owes_costs_no_write_and_no_unit() -> None:
+    bench, table, run_id = await waiting(pay, "a")
+    before = so_far(table)
+    await bench.decide(run_id, "a", "approve")
+    assert is_within(table, before, units=10, writes=5)
+    before = so_far(table)
+    assert (await bench.hear(run_id, "a"))["status"] == "over"
+    assert is_within(table, before, units=26, writes=13)
+    assert not (await bench.meta(run_id)).owed
+
+
+async def test_what_a_vote_owes_costs_no_write_and_no_unit() -> None:
+    bench, table, run_id = await waiting(wire, "a")
+    for voter, costs in (("bea", (12, 5)), ("carl", (12, 4))):
+        before = so_far(table)
+        actor = Actor(sub=voter, groups=frozenset({"finance"}))
+        request = DecisionRequest(Verdict.APPROVE)
+        await decide(bench.plain, actor, run_id, "a", request)
+        assert is_within(table, before, *costs)
+    before = so_far(table)
+    await bench.hear(run_id, "a")
+    assert is_within(table, before, units=30, writes=13)
+    assert not (await bench.meta(run_id)).owed
+
+
+async def test_what_a_cancel_owes_costs_no_write_and_no_unit() -> None:
+    bench, table, run_id = await waiting(pay, "a", "b")
+    before = so_far(table)
+    await cancel(bench.plain, ANN, run_id, by=Actor(sub=ANN))
+    await bench.turn(run_id)
+    assert is_within(table, before, units=40, writes=21)
+    assert not (await bench.meta(run_id)).owed

@@ -3,7 +3,7 @@ process could not. So others learn of each fact at least once."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from layover.approvals.bus import publish_decision, publish_request, publish_vote
@@ -11,8 +11,8 @@ from layover.batches import batched
 from layover.errors import RetryableError
 from layover.runtime import Runtime
 from layover.values.decision import WakeUp
-from layover.values.runs.debts import Debt, DebtKind, debts_of, paid_with
-from layover.values.runs.run import CallRecord, RunMeta
+from layover.values.runs.debts import WAKE_CUT, Debt, DebtKind, debts_of, paid_with
+from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 logger = logging.getLogger("layover")
 
@@ -24,7 +24,7 @@ async def calls_of(
     runtime: Runtime, run: RunMeta, more: Iterable[str] = ()
 ) -> dict[str, CallRecord]:
     """Return the calls of which a run owes something, and those with these keys, by key."""
-    keys = sorted({*more, *(debt.key for debt in debts_of(run.owed))})
+    keys = sorted({*more, *(debt.key for debt in debts_of(run.owed))} - {""})
     records = [await runtime.journal.runs.call(run.owner, run.id, key) for key in keys]
     return {call.key: call for call in records if call is not None}
 
@@ -91,16 +91,17 @@ async def wake(runtime: Runtime, token: str, run_id: str, news: WakeUp) -> bool:
 
 
 async def wake_cut(
-    runtime: Runtime, calls: Mapping[str, CallRecord], owed: Iterable[str]
+    runtime: Runtime, calls: Iterable[CallRecord], owed: Collection[str]
 ) -> frozenset[str]:
-    """Wake the branches of the calls that the end of their run cut, and return what is paid then."""
-    paid: set[str] = set()
-    for debt in debts_of(owed):
-        if debt.kind is not DebtKind.WAKE:
-            continue
-        call = calls.get(debt.key)
-        with suppress(RetryableError):
-            if call is not None and call.token is not None:
-                await runtime.callbacks.wake(call.token)
-            paid.add(str(debt))
-    return frozenset(paid)
+    """Wake the branches of these calls that the end of their run cut, if that is owed. Return what is paid
+    then."""
+    if WAKE_CUT not in owed:
+        return frozenset()
+    tokens = [c.token for c in calls if c.state is CallState.SETTLED and c.token is not None]
+    try:
+        for token in tokens:
+            await runtime.callbacks.wake(token)
+    except RetryableError:
+        logger.warning("branches are woken later")
+        return frozenset()
+    return frozenset({WAKE_CUT})

@@ -8,7 +8,7 @@ day on which nothing expires."""
 from datetime import UTC, datetime, time, timedelta
 
 from layover.runtime import Runtime
-from layover.values.runs.debts import DebtKind, debts_of
+from layover.values.runs.debts import WAKE_CUT
 from layover.values.runs.run import RECORDS_SLACK, RunMeta
 
 
@@ -40,8 +40,9 @@ async def set_ttl(runtime: Runtime, run: RunMeta, paid: frozenset[str] = frozens
     sets the same time. Nothing happens if the run owes more than was `paid`: the sweeper tells the rest. Its
     branches are awake: an execution comes here once they have ended, the sweeper once it has woken them."""
     expires_at = run.updated_at + runtime.settings.run_retention
-    awake = {str(debt) for debt in debts_of(run.owed) if debt.kind is DebtKind.WAKE}
-    await runtime.journal.expiry.set_ttl(run.owner, run.id, expires_at, paid | awake)
+    await runtime.journal.expiry.set_ttl(
+        run.owner, run.id, expires_at, paid | ({WAKE_CUT} & run.owed)
+    )
 
 
 async def keep_records(runtime: Runtime, run: RunMeta) -> None:

@@ -29,6 +29,7 @@ from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.metrics import Metric
+from layover.values.runs.debts import WAKE_CUT
 from layover.values.runs.run import MAX_ATTEMPTS, CallState, RunMeta, Status
 
 logger = logging.getLogger("layover")
@@ -235,8 +236,10 @@ async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
         await _save(runtime, run)
     calls = await calls_of(runtime, run)
     paid = await tell(runtime, run, calls, run.owed)
-    # Its end may have died before it woke them: their execution would wait for a year.
-    paid |= await wake_cut(runtime, calls, run.owed)
+    if WAKE_CUT in run.owed:
+        # Its end may have died before it woke them: their execution would wait for a year.
+        snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
+        paid |= await wake_cut(runtime, snapshot.calls if snapshot else (), run.owed)
     if run.owed - paid:
         await _reschedule(runtime, due, paid)
         return "owing"

@@ -186,7 +186,7 @@ async def _end(
     end = await log.end(outcome, *events, head=head, retention=retention)
     # After the end, so that a branch that wakes up finds the run over and does nothing. The execution says
     # that it is awake when it retires the run.
-    await wake_cut(runtime, state.calls, end.owed)
+    await wake_cut(runtime, state.calls.values(), end.owed)
     # The next run holds the thread since the write before. A death here leaves it due and without an
     # execution, and the sweeper starts one.
     if end.next_run is not None:

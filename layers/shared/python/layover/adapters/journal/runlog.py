@@ -52,7 +52,7 @@ from layover.ports.table import (
 )
 from layover.values.message import Message
 from layover.values.runs.audit import AuditRow
-from layover.values.runs.debts import Debt, DebtKind
+from layover.values.runs.debts import WAKE_CUT, Debt, DebtKind
 from layover.values.runs.event import Event
 from layover.values.runs.run import (
     CallRecord,
@@ -327,7 +327,7 @@ class TableRunLog:
         opener needs no epoch): read the run again then; what was settled stays."""
         # With META, and a row of the audit for each, MAX_CANCELLED calls fit into a transaction.
         changes = {} if more_follow else {"waiting": None, "decided": None}
-        owes = frozenset(str(debt) for call in calls for debt in _debts_of_cut(call))
+        owes = frozenset(debt for call in calls for debt in _debts_of_cut(call))
         actions: list[Action] = [self._meta(changes, owes=owes)]
         items = await self._items_of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
@@ -554,13 +554,13 @@ class TableRunLog:
         return await asyncio.gather(*packing)
 
 
-def _debts_of_cut(call: CallRecord) -> Iterator[Debt]:
+def _debts_of_cut(call: CallRecord) -> Iterator[str]:
     """Return what a call leaves owed that the end of its run cuts: nobody decides it any more, and its branch
     may wait."""
     if call.decision is not None and call.decision.kind is DecisionKind.CANCELLED:
-        yield Debt(DebtKind.DECIDED, call.attempt, call.key)
+        yield str(Debt(DebtKind.DECIDED, call.attempt, call.key))
     if call.token is not None:
-        yield Debt(DebtKind.WAKE, call.attempt, call.key)
+        yield WAKE_CUT
 
 
 def _marked_end(snapshot: RunSnapshot) -> dict[str, Any]:

@@ -17,8 +17,8 @@ class DebtKind(StrEnum):
     DECIDED = "DECIDED"
     """The decision, whichever way it came."""
     WAKE = "WAKE"
-    """The branch of a call that the end of its run cut. That of a decided call is owed as long as the call is
-    in META's `decided`."""
+    """The branches of the calls that the end of the run cut: one debt for all of them. The branch of a
+    decided call is owed as long as the call is in META's `decided`."""
 
 
 _KINDS = frozenset(kind.value for kind in DebtKind)
@@ -39,6 +39,10 @@ class Debt:
 
     def __str__(self) -> str:
         return f"{self.kind.value}#{self.attempt}#{self.key}"
+
+
+WAKE_CUT = str(Debt(DebtKind.WAKE, 0, ""))
+"""The debt of a run whose end cut calls on whose tokens branches may wait."""
 
 
 def debts_of(owed: Iterable[str]) -> Iterator[Debt]:
