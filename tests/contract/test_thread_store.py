@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
+from layover.adapters.store.chains import UnknownParent
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import InvalidRequest
 from layover.values.message import ProviderState, Role, TextPart, ToolCallPart, ToolResultPart
@@ -176,12 +177,27 @@ async def test_an_outcome_may_come_in_parts(talk: Conversation) -> None:
     assert await talk.path("c") == ["q", "a", "b", "c"]
 
 
-async def test_a_missing_parent_begins_a_root(talk: Conversation) -> None:
-    await talk.say("never-stored", "q", "a")
+async def test_a_message_behind_an_unknown_one_is_refused_and_nothing_is_written(
+    talk: Conversation,
+) -> None:
+    await talk.say(None, "q", "a")
+    lost = talk.chain("never-stored", "lost", "answer")
+    with pytest.raises(UnknownParent):
+        await talk.open(lost[0])
+    with pytest.raises(UnknownParent):
+        await talk.save(*lost)
+    with pytest.raises(UnknownParent):
+        await talk.store.save_messages(talk.head(), [*talk.chain("a", "b"), *lost])
     assert await talk.path("a") == ["q", "a"]
-    message = await talk.store.message(talk.owner, talk.id, "q")
-    assert message is not None
-    assert message.parent_id == "never-stored"
+    assert [await talk.path(id) for id in ("b", "lost", "answer")] == [None] * 3
+
+
+async def test_a_message_behind_another_threads_is_refused(talk: Conversation) -> None:
+    await talk.say(None, "q", "a")
+    other = Conversation(talk.store, talk.owner, id="other")
+    with pytest.raises(UnknownParent):
+        await other.save(*other.chain("a", "b"))
+    assert await other.path("b") is None
 
 
 async def test_a_late_save_behind_a_taken_place_gets_a_branch_of_its_own(

@@ -96,12 +96,12 @@ def test_a_call_that_is_open_or_waits_or_has_no_record_has_no_message() -> None:
     assert [m.id for m in response_messages(snapshot([one], calls))] == ["a1"]
 
 
-def test_the_chain_of_parents_has_no_hole_where_a_call_in_the_middle_waits() -> None:
+def test_a_result_follows_the_result_before_it_which_may_still_come() -> None:
     one = step(1, "a", "b", "c")
     calls = [call(one, "c"), call(one, "a"), call(one, "b", CallState.WAITING)]
     messages = response_messages(snapshot([one], calls))
     assert [m.id for m in messages] == ["a1", "a1.a", "a1.c"]
-    assert [m.parent_id for m in messages] == ["m_in", "a1", "a1.a"]
+    assert [m.parent_id for m in messages] == ["m_in", "a1", "a1.b"]
 
 
 def test_results_follow_in_call_order_whatever_the_order_of_settling() -> None:

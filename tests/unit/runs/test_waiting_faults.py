@@ -505,3 +505,48 @@ async def test_a_deleted_thread_ends_the_runs_that_are_set_aside() -> None:
     run = await bench.plain.journal.runs.get(ANN, first)
     assert run is None or run.status.over
     assert f"{first}-1" in bench.callbacks.stopped
+
+
+async def test_the_conversation_is_whole_if_a_run_ends_with_a_call_that_never_began() -> None:
+    # The second call has not begun, and its place is what the next message follows.
+    bench = bench_of(say("Hi."), TWO, say("Ann."), say("Still Ann."))
+    await bench.go("my name is Ann")
+    first = await waits(bench)
+    second = await bench.start("what is my name?")
+    await cancel(bench.plain, ANN, first)
+    assert await bench.drive(second) == "over"
+    said = ["my name is Ann", "Hi.", "pay 7", "calls", "Cancelled: bill was not run"]
+    assert await both(bench) == [*said, "what is my name?", "Ann."]
+    await bench.go("and now?")
+    texts = [message.text for message in bench.model.turns[-1].messages]
+    assert [text for text in texts if text][:2] == ["my name is Ann", "Hi."]
+    # As every provider wants it, each call that the model is shown has its result.
+    prompt = bench.model.turns[-1].messages
+    asked = [c.tool_call_id for message in prompt for c in message.tool_calls]
+    results = [m.content[0].tool_call_id for m in prompt if m.role is Role.TOOL]
+    assert asked == results == ["c1"]
+
+
+async def test_a_run_follows_the_places_of_one_that_ended_without_the_database() -> None:
+    bench = bench_of(TWO, say("Sun."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    bench.threads.away = True
+    await cancel(bench.plain, ANN, first)
+    bench.threads.away = False
+    assert await bench.drive(second) == "over"
+    said = ["pay 7", "calls", "Cancelled: bill was not run"]
+    assert await both(bench) == [*said, "weather?", "Sun."]
+
+
+async def test_a_result_that_comes_late_is_read_by_every_later_run() -> None:
+    bench = bench_of(TWO, say("It rains."), say("Both."), say("Yes."), tool_concurrency=2)
+    first = await waits(bench)
+    await bench.answer(first, "c2", "approve")
+    await bench.go("weather?")
+    await bench.answer(first, "c1", "approve")
+    await bench.go("did you?")
+    said = ["pay 7", "calls", "billed 7", "paid 8", "weather?", "It rains.", "receipt", "Both."]
+    assert await both(bench) == [*said, "did you?", "Yes."]
+    results = [m.model_output for m in bench.model.turns[-1].messages if m.role is Role.TOOL]
+    assert results == ["billed 7", "paid 8"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from layover.context.repair import without_orphans
 from layover.context.tokens import with_token_count
-from layover.context.transcript import step_messages, tails
+from layover.context.transcript import heard_by, step_messages
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import CallRecord, StepRecord
 
@@ -27,7 +27,7 @@ class Rendering:
         self._sendable: list[Message] = []
 
     def messages(self, steps: Sequence[StepRecord], hears: str | None = None) -> list[Message]:
-        """Return all messages. `hears`: `RunMeta.hears`."""
+        """Return all messages. `hears`: what the next step is to hear."""
         self._render(steps)
         return [*self._messages, *self._newest(steps, hears)]
 
@@ -42,19 +42,14 @@ class Rendering:
         # The step after it says what has been said since.
         after = steps[self._rendered + 1 :]
         for step, following in zip(steps[self._rendered : -1], after, strict=True):
-            own = step_messages(
-                step, self._calls, following.heard_through if following.heard else None
-            )
+            own = step_messages(step, self._calls, heard_by(following))
             messages = [with_token_count(m) for m in own]
             self._messages += messages
             self._sendable += sendable([*heard_messages(step), *messages], [step])
             self._rendered += 1
 
     def _newest(self, steps: Sequence[StepRecord], hears: str | None = None) -> list[Message]:
-        if not steps:
-            return []
-        (tail,) = tails(steps, hears)[-1:]
-        return step_messages(steps[-1], self._calls, tail)
+        return step_messages(steps[-1], self._calls, hears) if steps else []
 
 
 def heard_messages(step: StepRecord) -> list[Message]:

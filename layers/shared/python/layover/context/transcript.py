@@ -2,8 +2,10 @@
 same ids, times and parents, whichever process settled a call and whenever (docs/behaviour.md#message-times).
 Live runs and replays read them here."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 from layover import ids, keys
 from layover.clock import MICROSECOND
@@ -12,73 +14,88 @@ from layover.context.withheld import refused_ids, with_marks
 from layover.values.decision import DecisionNote
 from layover.values.message import DataPart, Message, Role, ToolResultPart
 from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord, ToolMessageSlot
+from layover.values.thread import after
+
+
+class Branch(NamedTuple):
+    """A run's part of its thread. Each message has its own parent: the one before it, or what others said
+    while the run waited."""
+
+    messages: tuple[Message, ...]
+    """The input and all that follows, with places (`Message.is_place`) for results that are not there."""
+    leaf_id: str
+    """The message that the thread's next one follows."""
+    loose_at: datetime | None = None
+    """The time of the first message that was not read (`RunMeta.loose_at`); None: all were read."""
+
+    @property
+    def response(self) -> list[Message]:
+        """The messages behind the input that readers are shown."""
+        return [message for message in self.messages[1:] if not message.is_place]
+
+
+def branch(snapshot: RunSnapshot, *, ended: bool, newest_at: datetime | None = None) -> Branch:
+    """Return the run's part of its thread, without its sub-agents' steps. What is set aside, saved, ended and
+    shown is read from here: nothing else knows parents.
+
+    A step's record fixes the id, time and parent of its messages. A result follows the result before it,
+    which may be there or not. Only two kinds of messages are loose, as they come behind all that others say
+    until the run goes on: the `to_message` messages of its newest step, and what it was sent and has not
+    read. They are left out unless the run has `ended`, or is shown as it would end now. `newest_at`: the time
+    of the thread's newest message, which those that were not read come after."""
+    meta, steps = snapshot.meta, own_steps(snapshot)
+    calls = {call.key: call for call in snapshot.calls}
+    messages, loose = [meta.input], list[Message]()
+    for step, following in zip_longest(steps, steps[1:]):
+        messages += _fixed_messages(step, calls)
+        if following is not None:
+            messages += _customs(step, calls, heard_by(following) or messages[-1].id)
+        elif ended:
+            loose = _customs(step, calls, "")
+    unread = _unread_in_order(snapshot, [*messages, *loose], newest_at) if ended else []
+    loose += unread
+    while ended and not loose and not meta.aside and messages[-1].is_place:
+        # The run held its thread to the end, so nothing follows the place of a call that never began.
+        messages.pop()
+    leaf_id = unheard_leaf(snapshot) or messages[-1].id
+    for message in loose:
+        messages.append(_below(leaf_id, message))
+        leaf_id = message.id
+    loose_at = unread[0].created_at if unread else None
+    return Branch(tuple(with_marks(messages, refused_ids(steps))), leaf_id, loose_at)
+
+
+def parents_first(messages: Iterable[Message]) -> list[Message]:
+    """Return the messages of several branches, each behind its parent."""
+    left = {message.id: message for message in messages}
+    ordered: list[Message] = []
+    while left:
+        path = [next(iter(left))]
+        while (parent_id := left[path[-1]].parent_id) in left:
+            path.append(str(parent_id))
+        ordered += [left.pop(id) for id in reversed(path)]
+    return ordered
 
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
-    """Return the response of a run (never its input): for each of its own steps the messages of the run in
-    its prompt, the assistant message, the tool message of each settled call in call order, then the
-    `to_message` messages. The messages form a chain of parents even if a call in the middle is not settled
-    (yet), since a missing ancestor would end the branch there; a run that was set aside has one chain for
-    each of its turns. Sub-agents' steps are left out."""
-    calls = {call.key: call for call in snapshot.calls}
-    steps, hears = own_steps(snapshot), snapshot.meta.hears
-    pairs = zip(steps, tails(steps, hears), strict=True)
-    messages = [m for step, tail in pairs for m in step_messages(step, calls, tail)]
-    return tuple(with_marks(messages, refused_ids(steps)))
+    """Return the response of a run, as it would end now, without what it was sent and has not read."""
+    unread_ids = {message.id for message in unread_messages(snapshot)}
+    return tuple(m for m in branch(snapshot, ended=True).response if m.id not in unread_ids)
 
 
-def tails(steps: Sequence[StepRecord], hears: str | None) -> list[str | None]:
-    """Return for each step the message that its `to_message` messages come behind, if others have spoken
-    since: the newest that the next step hears. `hears`: the run's, for the step that comes next."""
-    heard = [step.heard_through if step.heard else None for step in steps]
-    return [*heard[1:], unheard(steps, hears)][: len(steps)]
-
-
-def unheard(steps: Sequence[StepRecord], hears: str | None) -> str | None:
-    """Return the newest message of the thread that the next of these steps is to hear. `hears`: the run's."""
-    return None if hears in [step.heard_through for step in steps] else hears
-
-
-def said_so_far(snapshot: RunSnapshot) -> tuple[Message, ...]:
-    """Return the input and the response of a run that waits, with the places of the results to come: what
-    another run says meanwhile follows the last of them. The newest step's `to_message` messages are left
-    out, because they come behind all that is said until the run goes on."""
-    calls = {call.key: call for call in snapshot.calls}
-    messages: list[Message] = [snapshot.meta.input]
-    steps, hears = own_steps(snapshot), snapshot.meta.hears
-    for step, tail in zip(steps, tails(steps, hears), strict=True):
-        own = step_messages(step, calls, tail)
-        if step is steps[-1]:
-            ids = {
-                step.message.id,
-                *(m.id for m in step.notices),
-                *(s.message_id for s in step.slots),
-            }
-            own = [message for message in own if message.id in ids]
-        own_ids = {message.id for message in own}
-        places = [_place(step, slot) for slot in step.slots if slot.message_id not in own_ids]
-        if not places:
-            messages += own
-            continue
-        order = {slot.message_id: n for n, slot in enumerate(step.slots)}
-        tools = [m for m in own if m.id in order]
-        results = sorted([*tools, *places], key=lambda m: order[m.id])
-        others = [m for m in own if m.id not in order]
-        at = others.index(step.message) + 1
-        messages += [*others[:at], *results, *others[at:]]
-    return tuple(with_marks(messages, refused_ids(steps)))
-
-
-def _place(step: StepRecord, slot: ToolMessageSlot) -> Message:
-    return Message(
-        id=slot.message_id,
-        thread_id=step.message.thread_id,
-        run_id=step.message.run_id,
-        parent_id=_previous_slot(step, slot),
-        role=Role.TOOL,
-        content=(),
-        created_at=slot.created_at,
-    )
+def _unread_in_order(
+    snapshot: RunSnapshot, before: Sequence[Message], newest_at: datetime | None
+) -> list[Message]:
+    """Return what the run was sent and has not read, later than all messages before. The end of the run fixes
+    the time of the first."""
+    messages: list[Message] = []
+    at = max(message.created_at for message in before)
+    at = max(at, newest_at or at)
+    for message in unread_messages(snapshot):
+        is_fixed = snapshot.meta.loose_at is not None and not messages
+        at = snapshot.meta.loose_at if is_fixed else after(at, message.created_at)
+        messages.append(message.model_copy(update={"created_at": at}))
+    return messages
 
 
 def unread_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
@@ -93,30 +110,58 @@ def unheard_leaf(snapshot: RunSnapshot) -> str | None:
     return unheard(own_steps(snapshot), snapshot.meta.hears)
 
 
+def unheard(steps: Sequence[StepRecord], hears: str | None) -> str | None:
+    """Return the same of a run with these steps. `hears`: `RunMeta.hears`."""
+    return None if hears in [step.heard_through for step in steps] else hears
+
+
 def own_steps(snapshot: RunSnapshot) -> tuple[StepRecord, ...]:
     """Return the steps of the run itself, without its sub-agents' (their keys have a path)."""
     return steps_at(snapshot.steps, "")
 
 
 def step_messages(
-    step: StepRecord, calls: Mapping[str, CallRecord], tail: str | None = None
+    step: StepRecord, calls: Mapping[str, CallRecord], behind: str | None = None
 ) -> list[Message]:
-    """Return one step's messages as in `response_messages`; `calls` are the run's calls by key. `tail`: as in
-    `tails`."""
+    """Return one step's messages without places: those of its prompt, the assistant's, the result of each
+    settled call in call order, then the `to_message` messages. `calls`: the run's, by key; `behind`: what
+    others said before the latter."""
+    fixed = _fixed_messages(step, calls)
+    customs = _customs(step, calls, behind or fixed[-1].id)
+    return [*(message for message in fixed if not message.is_place), *customs]
+
+
+def newest_of(step: StepRecord, calls: Mapping[str, CallRecord], heard: str | None) -> str:
+    """Return the id of the message that the next one of the run follows, behind a step that is complete.
+    `heard`: what others have said since."""
+    customs = _customs(step, calls, "")
+    return customs[-1].id if customs else heard or _fixed_messages(step, calls)[-1].id
+
+
+def heard_by(step: StepRecord) -> str | None:
+    """Return what others said that the step heard: the `to_message` messages of the step before it come
+    behind that. None: it heard nothing."""
+    return step.heard_through if step.heard else None
+
+
+def _fixed_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:
+    """Return the messages that the step's record fixes, with places for the results that are not there."""
     messages = [*step.notices, step.message]
+    for slot in step.slots:
+        call = calls.get(keys.call_key(step.key, slot.tool_call_id))
+        is_settled = call is not None and call.state is CallState.SETTLED
+        messages.append(tool_message(step, slot, call if is_settled else None))
+    return messages
+
+
+def _customs(step: StepRecord, calls: Mapping[str, CallRecord], behind: str) -> list[Message]:
     customs: list[Message] = []
     for slot in step.slots:
         call = calls.get(keys.call_key(step.key, slot.tool_call_id))
-        if call is None or call.state is not CallState.SETTLED:
-            continue
-        messages.append(_below(messages[-1].id, tool_message(step, slot, call)))
-        if call.custom is not None:
-            customs.append(call.custom)
-    at = tail or messages[-1].id
-    for custom in customs:
-        messages.append(_below(at, custom))
-        at = custom.id
-    return messages
+        if call is not None and call.state is CallState.SETTLED and call.custom is not None:
+            customs.append(_below(behind, call.custom))
+            behind = call.custom.id
+    return customs
 
 
 def slot_of(step: StepRecord, call: CallRecord) -> ToolMessageSlot:
@@ -124,8 +169,21 @@ def slot_of(step: StepRecord, call: CallRecord) -> ToolMessageSlot:
     return next(s for s in step.slots if s.tool_call_id == call.tool_call_id)
 
 
-def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> Message:
-    """Return the tool message of a settled call. Its parent: the slot before it, or the assistant message."""
+def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord | None) -> Message:
+    """Return the tool message of a settled call; None: the place that waits for its result. The parent is the
+    slot before it, or the assistant's message, whatever is settled by now: the step's record has all of
+    this."""
+    message = Message(
+        id=slot.message_id,
+        thread_id=step.message.thread_id,
+        run_id=step.message.run_id,
+        parent_id=_previous_slot(step, slot),
+        role=Role.TOOL,
+        content=(),
+        created_at=slot.created_at,
+    )
+    if call is None:
+        return message
     part = ToolResultPart(
         tool_call_id=call.tool_call_id,
         tool_name=call.tool_name,
@@ -133,16 +191,7 @@ def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord) -> M
         is_error=call.is_error,
         decision=DecisionNote.of(call.decision, call.votes) if call.decision else None,
     )
-    return Message(
-        id=slot.message_id,
-        thread_id=step.message.thread_id,
-        run_id=step.message.run_id,
-        parent_id=_previous_slot(step, slot),
-        role=Role.TOOL,
-        content=(part,),
-        created_at=slot.created_at,
-        model_output=call.model_output,
-    )
+    return message.with_content((part,), model_output=call.model_output)
 
 
 def custom_message(step: StepRecord, slot: ToolMessageSlot, name: str, data: Any) -> Message:

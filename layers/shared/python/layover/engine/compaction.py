@@ -83,7 +83,7 @@ class Compaction:
 
     def _path(self, through: str | None) -> list[Message]:
         """Return the branch behind `through`: history, the run's input, its own steps."""
-        input_message, response = self._state.meta.input, self._state.response()
+        input_message, response = self._state.meta.input, self._state.fixed_response()
         history, own = drop_compacted(self._prompter.history, input_message, response, through)
         if stands_for_input(input_message, response, through):
             return list(own)
@@ -164,7 +164,7 @@ class Compaction:
         ahead."""
         await self._save()
         meta, memory = self._state.meta, self._runtime.memory
-        leaf = ([meta.input, *self._state.response()])[-1].id
+        leaf = ([meta.input, *self._state.fixed_response()])[-1].id
         compacted = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
         self._show(compacted)  # a compaction that another run let take effect was counted there
         chosen = compaction.ready_slices(
@@ -195,7 +195,7 @@ class Compaction:
 
     async def _save(self) -> None:
         """Save each settled step to the database, once: slices are made from there."""
-        own = [self._state.meta.input, *self._state.response()]
+        own = [self._state.meta.input, *self._state.fixed_response()]
         if len(own) - 1 == self._saved:
             return
         first, *rest = (with_token_count(m) for m in own[self._saved :])

@@ -12,7 +12,7 @@ from layover.context.rendering import (
     render_notices,
     with_heard_note,
 )
-from layover.context.transcript import unheard
+from layover.context.transcript import newest_of, unheard
 from layover.context.withheld import refused_ids, with_marks
 from layover.keys import call_key, child_path, path_of, step_key
 from layover.values.message import Message
@@ -209,28 +209,29 @@ class RunState:
         return None if self.path else unheard(self.steps, self.meta.hears)
 
     def newest_id(self) -> str:
-        """Return the id of the message that the next one follows."""
-        return self.notices[-1].id if self.notices else self._newest_id(hears=bool(self.heard))
-
-    def leaf_id(self) -> str:
-        """Return the id of the thread's newest message if the run ends here: what others have said since the
-        run was set aside comes behind its results, whether it has heard that or not."""
-        return self._newest_id(hears=True)
-
-    def _newest_id(self, *, hears: bool) -> str:
-        response, step = self.response(), self.step
-        newest = response[-1] if response else self.meta.input
-        own = (step.message.id, *(s.message_id for s in step.slots)) if step else ()
-        # What was heard comes behind the results of the step that waited, and before its `to_message`
-        # messages.
-        if hears and self.hears and newest.id in (self.meta.input.id, *own):
-            return self.hears
-        return newest.id
+        """Return the id of the message that the next one follows: what was heard comes behind the results of
+        the step that waited, and before its `to_message` messages."""
+        if self.notices:
+            return self.notices[-1].id
+        heard = self.hears if self.heard else None
+        if self.step is None:
+            return heard or self.meta.input.id
+        return newest_of(self.step, self.calls, heard)
 
     def response(self) -> list[Message]:
         """Return the messages that the run has produced so far."""
-        messages = self._rendering.messages(self.steps, None if self.path else self.meta.hears)
+        messages = self._rendering.messages(self.steps, self.hears)
         return with_marks(messages, ids) if (ids := self.refused_ids()) else messages
+
+    def fixed_response(self) -> list[Message]:
+        """Return the same without the `to_message` messages of the newest step, whose places are not fixed
+        before the run goes on: nothing may be stored behind them."""
+        loose_ids = {custom.id for custom in self._newest_customs()}
+        return [message for message in self.response() if message.id not in loose_ids]
+
+    def _newest_customs(self) -> list[Message]:
+        calls = self.calls_of(self.step) if self.step else []
+        return [call.custom for call in calls if call.custom is not None]
 
     def input(self) -> Message:
         """Return the run's input, marked if it was refused."""
@@ -278,9 +279,7 @@ class RunState:
     def is_cut_short(self) -> bool:
         """Return whether the run has something to add to its thread that comes behind what others say
         meanwhile: messages that it was sent, or those of its newest step's tools."""
-        step = self.step
-        customs = (c.custom for c in self.calls_of(step)) if step else ()
-        return bool(self.unread()) or any(custom is not None for custom in customs)
+        return bool(self.unread() or self._newest_customs())
 
     def unread(self) -> tuple[Message, ...]:
         """Return what the run was sent after its input, and no step has read yet."""

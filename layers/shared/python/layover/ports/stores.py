@@ -22,7 +22,9 @@ from layover.values.thread import ThreadHead
 
 
 class ThreadStore(Protocol):
-    """Threads and messages in Postgres, under row security."""
+    """Threads and messages in Postgres, under row security. Each message is stored behind its own parent,
+    which is there or comes before it in the same write. A parent that is unknown is an error of ours
+    (`UnknownParent`), and nothing is written. Only a message without a parent begins a root."""
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:
         """Write the input, and read the context, in one round trip."""

@@ -4,13 +4,7 @@ have."""
 import hashlib
 from collections.abc import Sequence
 
-from layover.context.transcript import (
-    response_messages,
-    said_so_far,
-    unheard_leaf,
-    unread_messages,
-)
-from layover.context.withheld import input_of
+from layover.context.transcript import branch, unread_messages
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.runtime import Runtime
@@ -72,7 +66,7 @@ async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message]
     messages, tip, aside = await _live(runtime, head)
     on_branch = [await _is_on_branch(runtime, head, messages, tip, s.meta.id) for s in aside]
     for snapshot, is_on in zip(aside, on_branch, strict=True):
-        before = tip if is_on else said_so_far(snapshot)[-1].id
+        before = tip if is_on else branch(snapshot, ended=False).messages[-1].id
         messages += _unread(head, snapshot, str(before), messages)
         tip = messages[-1].id if is_on else tip
     return messages, tip
@@ -110,24 +104,13 @@ async def _live(
         snapshot = await runtime.journal.runs.snapshot(head.owner, run_id) if run_id else None
         if snapshot is None or snapshot.meta.status is Status.QUEUED:
             continue
-        if run_id in head.waiting_runs:
-            messages += said_so_far(snapshot)
-            if not snapshot.meta.status.over and unread_messages(snapshot):
-                aside.append(snapshot)
-            continue
-        response = response_messages(snapshot)
-        messages += [input_of(snapshot), *response]
-        last_id = messages[-1].id
-        if not snapshot.meta.status.over:
-            # It has its thread back, and goes on behind what was said meanwhile.
-            hears = unheard_leaf(snapshot)
-            if hears is not None and all(message.parent_id != hears for message in response):
-                last_id = hears
-            unread = _unread(head, snapshot, last_id, messages[-1:])
-            messages += unread
-            last_id = unread[-1].id if unread else last_id
+        is_aside = run_id in head.waiting_runs
+        own = branch(snapshot, ended=not is_aside, newest_at=head.last_created_at)
+        messages += own.messages
+        if is_aside and not snapshot.meta.status.over and unread_messages(snapshot):
+            aside.append(snapshot)
         if run_id == head.active_run:
-            tip = last_id
+            tip = own.leaf_id
     return messages, tip, aside
 
 

@@ -11,7 +11,7 @@ from layover.context.frames import is_at_work
 from layover.context.rendering import render_notices
 from layover.context.repair import without_orphans
 from layover.context.tokens import total_tokens, with_token_count
-from layover.context.transcript import own_steps, said_so_far, unheard
+from layover.context.transcript import Branch, branch, own_steps, parents_first, unheard_leaf
 from layover.context.waiting import with_waiting_results
 from layover.context.withheld import for_models
 from layover.errors import DefinitionError, Fenced, RetryableError
@@ -59,35 +59,32 @@ def _only_waits(snapshot: RunSnapshot) -> bool:
 
 def set_aside(head: ThreadHead, snapshot: RunSnapshot) -> SetAside:
     """Return the run as another one may take its thread. `head`: as read with it."""
-    last, steps = said_so_far(snapshot)[-1], own_steps(snapshot)
-    newest = max(last.created_at, head.last_created_at or last.created_at)
+    own, steps = branch(snapshot, ended=False), own_steps(snapshot)
+    last_at = own.messages[-1].created_at
+    newest = max(last_at, head.last_created_at or last_at)
     if steps:
         # Room for the results of the step, and for the messages of its tools.
         step = steps[-1]
         newest = max(newest, step.message.created_at + 2 * len(step.slots) * MICROSECOND)
-    # A run that took its thread back, and waits again without a step, has others' messages behind its own.
-    leaf_id = unheard(steps, snapshot.meta.hears) or last.id
-    return SetAside(snapshot.meta, leaf_id, newest)
+    return SetAside(snapshot.meta, own.leaf_id, newest)
 
 
-async def save_waiting(runtime: Runtime, head: ThreadHead, *more: RunSnapshot) -> None:
-    """Write the messages of the thread's waiting runs to the database, as far as there are any, before
-    anything is written behind them. The end of a run writes them again, with the results."""
-    given_ids = {snapshot.meta.id for snapshot in more}
-    others = [run_id for run_id in head.waiting_runs if run_id not in given_ids]
-    read = [await runtime.journal.runs.snapshot(head.owner, run_id) for run_id in others]
-    # In the order of their first messages: each one's parent is in the database before it.
-    snapshots = [snapshot for snapshot in (*read, *more) if snapshot is not None]
-    for snapshot in sorted(snapshots, key=lambda s: s.meta.input.created_at):
-        messages = [with_token_count(m) for m in said_so_far(snapshot)]
-        await runtime.threads.save_messages(head, messages)
+async def save_waiting(runtime: Runtime, head: ThreadHead, *more: Branch) -> None:
+    """Write the messages of the thread's waiting runs, and `more`, to the database, as far as there are any,
+    before anything is written behind them. The end of a run writes them again, with the results."""
+    read = [await runtime.journal.runs.snapshot(head.owner, run_id) for run_id in head.waiting_runs]
+    # What is loose has no place yet, even if the run has ended since the thread was read.
+    waiting = [branch(snapshot, ended=False) for snapshot in read if snapshot is not None]
+    messages = [with_token_count(m) for each in (*waiting, *more) for m in each.messages]
+    if messages:
+        await runtime.threads.save_messages(head, parents_first(messages))
 
 
 async def save_ahead(runtime: Runtime, head: ThreadHead, snapshot: RunSnapshot) -> None:
     """Write the messages of waiting runs that this run's next message follows, unless an earlier turn of this
     run has."""
-    if unheard(own_steps(snapshot), snapshot.meta.hears):
-        await save_waiting(runtime, head, snapshot)
+    if unheard_leaf(snapshot):
+        await save_waiting(runtime, head, branch(snapshot, ended=False))
     elif head.waiting_runs and not snapshot.steps:
         await save_waiting(runtime, head)
 
@@ -99,15 +96,15 @@ async def load_heard(
     oldest first. None of it, if the conversation goes on in another branch than the run's."""
     meta = snapshot.meta
     assert meta.hears is not None
-    branch = await runtime.threads.newest_messages(meta.owner, meta.thread_id, meta.hears, LOOK)
-    own = [place for place, message in enumerate(branch) if message.run_id == meta.id]
+    stored = await runtime.threads.newest_messages(meta.owner, meta.thread_id, meta.hears, LOOK)
+    own = [place for place, message in enumerate(stored) if message.run_id == meta.id]
     # Its own messages are further back, or in another branch, which has older ones.
-    newest = said_so_far(snapshot)[-1].created_at
-    if not own and (len(branch) < LOOK or branch[0].created_at < newest):
+    newest = branch(snapshot, ended=False).messages[-1].created_at
+    if not own and (len(stored) < LOOK or stored[0].created_at < newest):
         return ()
     # A branch that began behind an early message of the run has what the run heard of it before.
     earlier = {message.id for step in own_steps(snapshot) for message in step.heard}
-    missed = [m for m in (branch[own[-1] + 1 :] if own else branch) if m.id not in earlier]
+    missed = [m for m in (stored[own[-1] + 1 :] if own else stored) if m.id not in earlier]
     others = [run_id for run_id in head.waiting_runs if run_id != meta.id]
     whole = with_waiting_results(for_models(missed), others)
     visible = without_orphans(render_notices(whole))

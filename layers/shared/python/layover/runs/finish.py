@@ -4,11 +4,12 @@ the thread."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from layover.approvals.outbox import tell, wake_cut
 from layover.batches import batched
 from layover.context.tokens import with_token_count
+from layover.context.transcript import Branch, branch
 from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import Fenced
@@ -40,12 +41,11 @@ from layover.values.runs.run import (
     DecisionKind,
     FinishReason,
     Outcome,
-    RunSnapshot,
     Status,
     Via,
 )
 from layover.values.runs.views import Run
-from layover.values.thread import ThreadHead, after
+from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
@@ -123,15 +123,13 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
     says so."""
     if not head.unsaved:
         return
-    # An unsaved run may follow one that was set aside, whose messages the database may not have yet.
-    await save_waiting(runtime, head)
     snapshots = {id: await runtime.journal.runs.snapshot(head.owner, id) for id in head.unsaved}
-    # One that was set aside may have ended after a run that follows it.
-    for run_id, snapshot in sorted(snapshots.items(), key=lambda item: _accepted_at(item[1])):
+    branches = {id: branch(s, ended=True) for id, s in snapshots.items() if s is not None}
+    # The messages of all of them first: one may follow another that ended later, or one that waits.
+    await save_waiting(runtime, head, *branches.values())
+    for run_id, snapshot in snapshots.items():
         if snapshot is not None:
-            state = RunState(snapshot)
-            response = [*state.response(), *_unread(state, head)]
-            record = _turn_record(state, head, response, run_view(snapshot))
+            record = _turn_record(RunState(snapshot), head, branches[run_id], run_view(snapshot))
             await runtime.threads.save_turn(record)
         # After a death before this line, the run is saved again, which changes nothing: its messages got
         # their ids when they were made.
@@ -159,11 +157,9 @@ async def _end(
         # same (its end loses a race) reserves again.
         frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
         await runtime.allowance.release_all(state.meta.owner, frames)
-    response = [*state.response(), *(unread := _unread(state, head))]
-    newest = response[-1] if response else state.meta.input
-    # A run that took its thread back and has said nothing since leaves it as others have left it.
-    leaf_id = unread[-1].id if unread else state.leaf_id()
-    last_created_at = max(newest.created_at, head.last_created_at or newest.created_at)
+    own = branch(state.snapshot(), ended=True, newest_at=head.last_created_at)
+    last_created_at = max(message.created_at for message in own.messages)
+    last_created_at = max(last_created_at, head.last_created_at or last_created_at)
     outcome = Outcome(
         status=over.status,
         finish_reason=over.finish_reason,
@@ -171,16 +167,17 @@ async def _end(
         error=over.error,
         usage=state.usage(),
         model=last_model(state.steps),
-        leaf_id=leaf_id,
+        leaf_id=own.leaf_id,
         last_created_at=last_created_at,
+        loose_at=own.loose_at,
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.
     # Before the end, whose write says what is paid.
     log.pay(await tell(runtime, state.meta, state.calls, log.owed, within_s=PUBLISH_HAS_S))
-    saved = await save(_turn_record(state, head, response, _run_over(state, outcome)))
+    saved = await save(_turn_record(state, head, own, _run_over(state, outcome)))
     outcome = outcome.model_copy(update={"saved": saved})
-    events = [*over.events, *last_events(runtime, outcome, response)]
+    events = [*over.events, *last_events(runtime, outcome, own.response)]
     # With the head that this writer read. If the head has changed since, the end is planned again with the
     # new one.
     end = await log.end(outcome, *events, head=head, retention=retention)
@@ -192,26 +189,6 @@ async def _end(
     if end.next_run is not None:
         await start_execution(runtime, state.meta.owner, end.next_run, end.next_n)
     return end
-
-
-def _unread(state: RunState, head: ThreadHead) -> list[Message]:
-    """Return what the run was sent and did not read any more: it stays in the thread, behind what the run
-    and others said."""
-    messages: list[Message] = []
-    before = state.leaf_id()
-    for message in state.unread():
-        hint = message.created_at
-        if messages:
-            at = after(messages[-1].created_at, hint)
-        else:
-            at = max(state.next_time(hint), head.next_time(hint))
-        messages.append(message.model_copy(update={"parent_id": before, "created_at": at}))
-        before = message.id
-    return messages
-
-
-def _accepted_at(snapshot: RunSnapshot | None) -> datetime:
-    return snapshot.meta.input.created_at if snapshot else datetime.min.replace(tzinfo=UTC)
 
 
 async def _close_open_calls(runtime: Runtime, log: RunLog, state: RunState, status: Status) -> None:
@@ -305,17 +282,15 @@ def _run_over(state: RunState, outcome: Outcome) -> Run:
     return run_view(snapshot.model_copy(update={"meta": meta})).model_copy(update=changes)
 
 
-def _turn_record(
-    state: RunState, head: ThreadHead, response: Sequence[Message], run: Run
-) -> TurnRecord:
+def _turn_record(state: RunState, head: ThreadHead, own: Branch, run: Run) -> TurnRecord:
     """Return the record for the database: the messages with their token counts, the usage, and the tree of
     the run."""
     return TurnRecord(
         head=head,
         run=state.meta,
-        input=with_token_count(state.input()),
+        input=with_token_count(own.messages[0]),
         refused=tuple(sorted(state.refused_ids())),
-        response=tuple(with_token_count(m) for m in response),
+        response=tuple(with_token_count(m) for m in own.messages[1:]),
         usage=usage_of_steps(
             ((s.agent or state.frame_of(s.key).meta.agent, s) for s in state.all_steps()),
             state.unused_replies(),

@@ -59,9 +59,9 @@ async def list_messages(
 
 
 def _with_results(stored: Sequence[Message], live: Sequence[Message]) -> tuple[Message, ...]:
-    """Return stored messages with the results that the journal has of their calls: a run that was set aside
-    goes on behind what others said, and its results are stored with its end."""
-    results = {m.parent_id: m for m in live if m.role is Role.TOOL and not m.is_place}
+    """Return stored messages with the journal's results of their calls, or their places: a run that was set
+    aside goes on behind what others said, and its results are stored with its end."""
+    results = {m.parent_id: m for m in live if m.role is Role.TOOL}
     stored_ids = {message.id for message in stored}
     messages: list[Message] = []
     for message in stored:
@@ -87,7 +87,7 @@ async def newest_messages(
         return _visible(overlay)
     left = limit - len(overlay)
     stored = await runtime.threads.newest_messages(head.owner, head.id, base, left)
-    return [*_with_results(stored, live), *_visible(overlay)]
+    return _visible([*_with_results(stored, live), *overlay])
 
 
 def _split(live: Sequence[Message], tip: str) -> tuple[str | None, list[Message]]:

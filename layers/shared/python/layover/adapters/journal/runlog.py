@@ -432,6 +432,7 @@ class TableRunLog:
             "waiting": None,
             "decided": None,
             "saved": None if outcome.saved else False,
+            **({"loose_at": rfc3339(outcome.loose_at)} if outcome.loose_at else {}),
         }
         # TTL knows nothing of S3, so a run with an outcome there stays in the watch index.
         expires = int((at + retention).timestamp()) if retention and not is_in_s3(over) else None

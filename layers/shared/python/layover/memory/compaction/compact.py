@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 
 from layover import logs
-from layover.context.transcript import own_steps, response_messages
+from layover.context.transcript import branch, own_steps
 from layover.errors import LayoverError
 from layover.memory.compaction import observe, summarise
 from layover.memory.compaction.job import CompactionJob, limits_of
@@ -46,7 +46,8 @@ async def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJo
     if agent is None or limits is None:
         return None
     head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
-    leaf = (meta.input, *response_messages(snapshot))[-1].id
+    # What is loose may not be stored yet, and no model reads it.
+    leaf = [meta.input, *branch(snapshot, ended=False).response][-1].id
     steps = own_steps(snapshot)
     asked_through = steps[-1].asked_through if steps else None
     waited_through = steps[before - 1].asked_through if 0 < before <= len(steps) else None

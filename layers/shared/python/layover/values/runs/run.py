@@ -452,6 +452,8 @@ class RunMeta(Value):
     it."""
     said: int = 0
     """Count of messages that the run was sent after its input."""
+    loose_at: Time | None = None
+    """The time of the first message that the run was sent and did not read, once it is over."""
     takes: int = 0
     """Count of the writers that took the run, one after another."""
     rests: int = 0
@@ -501,4 +503,6 @@ class Outcome(Value):
     leaf_id: str
     """The thread's newest message after the run."""
     last_created_at: datetime
+    loose_at: datetime | None = None
+    """See `RunMeta.loose_at`."""
     saved: bool = True

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from layover.adapters.inmemory.stores.notes import NoteTable
+from layover.adapters.store.chains import UnknownParent
 from layover.values.memory.compaction import Compacted, Generation
 from layover.values.memory.context import IndexedText, StepUsage
 from layover.values.memory.entry import NewEntry
@@ -75,18 +76,20 @@ class StoredThread:
             at = self.parents[at]
         return path[::-1]
 
-    def add(self, chain: tuple[Message, ...]) -> None:
-        """Add each message behind the one before; existing ones stay. A missing parent begins a root."""
-        before = chain[0].parent_id
-        for message in chain:
+    def add(self, messages: Sequence[Message]) -> None:
+        """Add messages, each behind its parent; existing ones stay. Raises UnknownParent."""
+        known: set[str | None] = {None, *self.messages}
+        for message in messages:
+            if message.id not in known and message.parent_id not in known:
+                raise UnknownParent
+            known.add(message.id)
+        for message in messages:
             if message.id in self.messages and self.messages[message.id].is_place:
                 self.messages[message.id] = message
             if message.id not in self.messages:
                 self.messages[message.id] = message
-                parent = before if before in self.messages else None
-                self.branches[message.id] = self._branch_behind(parent)
-                self.parents[message.id] = parent
-            before = message.id
+                self.branches[message.id] = self._branch_behind(message.parent_id)
+                self.parents[message.id] = message.parent_id
 
     def refuse(self, ids: Iterable[str]) -> None:
         """Mark messages as refused. Recall finds them no more."""

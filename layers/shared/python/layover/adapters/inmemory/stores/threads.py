@@ -8,7 +8,6 @@ from layover.adapters.inmemory.stores.compaction import compacted_for
 from layover.adapters.inmemory.stores.entries import found_entries, free_superseded
 from layover.adapters.inmemory.stores.recall import index_texts, is_cut, recall_in
 from layover.adapters.inmemory.stores.tables import StoredThread, Tables
-from layover.adapters.store.chains import chains
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
 from layover.values.memory.context import (
     IndexedText,
@@ -81,8 +80,7 @@ class InMemoryThreads(Tables):
         thread = self._upsert(record.head)
         if thread is None:
             return
-        for chain in chains((record.input, *record.response)):
-            thread.add(chain)
+        thread.add((record.input, *record.response))
         thread.refuse(record.refused)
         self.spend(record.head.owner, record.run.id, record.usage, "run")
         if record.snapshot is not None:
@@ -93,8 +91,7 @@ class InMemoryThreads(Tables):
         thread = self._upsert(head)
         if thread is None:
             return
-        for chain in chains(messages):
-            thread.add(chain)
+        thread.add(messages)
         thread.refuse([message.id for message in messages if message.refused])
 
     async def import_messages(
@@ -112,7 +109,7 @@ class InMemoryThreads(Tables):
             return False
         ids = [message.id for message in messages]
         if adds and messages and _takes(thread, ids, messages[0].parent_id, offset):
-            thread.add(tuple(messages))
+            thread.add(messages)
         if adds:
             index_texts(self, head.owner, texts)
         return all(id in thread.messages for id in ids)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from layover.adapters.store.chains import UnknownParent
 from layover.errors import (
     Conflict,
     DatabaseWaking,
@@ -56,6 +57,9 @@ _OTHER_SCHEMA = frozenset({"42P01", "42703", "42883", "42804", "42P10", "428C9"}
 Each release's statements fit its own schema, so the schema is another release's: a deployment migrates the
 database before it replaces the functions."""
 
+_UNKNOWN_PARENT = ("23502", "messages", "depth")
+"""A message behind one that is not there has no depth (`insert_chain.sql`)."""
+
 
 class ConnectionLost(Exception):
     """The connection was found dropped; a fresh one may do."""
@@ -85,6 +89,8 @@ def of_statement(error: "Error", query: str) -> Exception:
         )
     if state.startswith(_PASSING):
         return RetryableError(f"the database could not run {query} now", sqlstate=state)
+    if (state, error.diag.table_name, error.diag.column_name) == _UNKNOWN_PARENT:
+        return UnknownParent()
     constraint = CONSTRAINTS.get(error.diag.constraint_name or "")
     return constraint[0](constraint[1]) if constraint else error
 

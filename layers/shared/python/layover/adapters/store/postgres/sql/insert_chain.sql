@@ -18,7 +18,9 @@ anchor as (
     limit 1
 ),
 place as (
-    select alive.key, a.id, a.branch_id, coalesce(a.depth, -1) as depth, coalesce(a.n, 0) as n,
+    select alive.key, a.id, a.branch_id, coalesce(a.n, 0) as n,
+           -- None, which no message may have, where the parent of the first is unknown.
+           coalesce(a.depth, (select -1 from incoming i where i.n = 1 and i.parent_id is null)) as depth,
            a.branch_id is not null and not exists (
                select from messages m
                where m.thread = alive.key and m.branch_id = a.branch_id and m.depth = a.depth + 1
