@@ -169,7 +169,7 @@ def get_call(run_id: str, tool_call_id: str) -> Response[str]:
 def approve(
     run_id: str, tool_call_id: str, body: Annotated[Approve | None, Body()] = None
 ) -> Response[str]:
-    return _decide(run_id, tool_call_id, _said(body).request())
+    return _decide(run_id, tool_call_id, _body_of(body).request())
 
 
 @router.post(
@@ -182,7 +182,7 @@ def approve(
 def deny(
     run_id: str, tool_call_id: str, body: Annotated[Deny | None, Body()] = None
 ) -> Response[str]:
-    return _decide(run_id, tool_call_id, _said(body).request())
+    return _decide(run_id, tool_call_id, _body_of(body).request())
 
 
 @router.post(
@@ -195,7 +195,7 @@ def deny(
 def resume(
     run_id: str, tool_call_id: str, body: Annotated[Resume | None, Body()] = None
 ) -> Response[str]:
-    return _decide(run_id, tool_call_id, _said(body).request())
+    return _decide(run_id, tool_call_id, _body_of(body).request())
 
 
 @router.post(
@@ -217,7 +217,7 @@ def extend_call(run_id: str, tool_call_id: str, body: Extend) -> Response[str]:
     return answer_run(call, run, 200 if again else 202)
 
 
-def _said(body: T | None) -> T:
+def _body_of(body: T | None) -> T:
     """Return the body. Raises InvalidRequest if there is none: the framework would not name the attempt,
     which every decision needs."""
     if body is None:

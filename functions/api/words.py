@@ -51,7 +51,7 @@ MISSING = {
     "attempt": "send the attempt that you decide about: the `attempt` of the call where you saw it (in "
     "`pending` of the run, or in `GET /approvals`)",
 }
-"""What to send for a required field, and where to find it."""
+"""Words for a required field that is missing: the value to send, and its place."""
 _CALL = {"run_id": "run_01JX", "tool_call_id": "call_1"}
 EXAMPLES: dict[str, Any] = {
     "create_thread": {"agent": "support", "title": "Order A-1003"},

@@ -4,6 +4,7 @@ execution."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,7 @@ async def test_decision_is_recorded_with_its_event_and_leaves_the_waiting(
     log = await world.taken()
     first, second = await world.waiting(log, "c1", "c2")
     world.tick()
-    edit = {"args": {"amount": 1}, "exact_args": {"amount": 1, "to": "x"}}
+    edit: dict[str, Any] = {"args": {"amount": 1}, "exact_args": {"amount": 1, "to": "x"}}
     decided = await world.decide(first, world.data("decided"), **edit, reason="ok")
     assert decided == await world.call(first)
     assert decided.decision == world.decision(**edit, reason="ok")

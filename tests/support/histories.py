@@ -151,8 +151,7 @@ class History:
         if not calls:
             return
         call: CallRecord = calls[which % len(calls)]
-        assert call.suspension is not None
-        asked = {"amount": 0, "account": "x", **(call.suspension.args or {}), **given}
+        asked = {"amount": 0, "account": "x", **call.exact_args, **given}
         changes = {"args": asked} if given else {}
         done = await self.talk.decide_as(
             call.run_id, call.tool_call_id, verdict, attempt=call.attempt, **changes

@@ -68,8 +68,14 @@ def told() -> Told:
 def asked(**more: Any) -> dict[str, Any]:
     """The event of a call that waits, as a plain `needs_approval=True` sends it."""
     detail = {"run_id": "run_1", "agent": "shop", "tool_call_id": "c1", "tool_name": "refund"}
-    detail |= {"attempt": 1}
-    whole = {**detail, "kind": "approval", "args": {"amount": 60}, "approval": None, **more}
+    whole = {
+        **detail,
+        "attempt": 1,
+        "kind": "approval",
+        "args": {"amount": 60},
+        "approval": None,
+        **more,
+    }
     return {"detail_type": "ApprovalRequested", "detail": whole}
 
 
