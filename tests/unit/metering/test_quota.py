@@ -14,6 +14,7 @@ from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
+from layover.keys import SPENT, Keys
 from layover.ports import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.cancel import cancel
@@ -22,6 +23,7 @@ from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.usage import Usage
+from support.worlds.loops import skipping
 from support.worlds.runs import ANN, Bench, Crash, Ledger
 
 LIMITED = Settings(daily_tokens=100, daily_cost_usd=Decimal("0.5"))
@@ -260,6 +262,31 @@ async def test_what_a_hook_asks_a_model_counts_towards_the_users_day() -> None:
     assert run.usage.total_tokens == 205 + say("ok").usage.total_tokens
     with pytest.raises(DayUsedUp):
         await bench.start("again")
+
+
+@skipping
+async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room() -> None:
+    """It is cut off as its process learns of the end, and the run never reserves again."""
+
+    class Slow(ScriptedModel):
+        async def complete(self, prompt: Prompt, on_delta: Any = None) -> Reply:
+            await asyncio.sleep(600)
+            return await super().complete(prompt, on_delta)
+
+    class Late(TableAllowance):
+        async def reserve(self, *args: Any) -> Reservation:
+            await cancel(bench.plain, ANN, run_id, holder_has_s=0)
+            return await super().reserve(*args)
+
+    table, clock = InMemoryTable(), ManualClock(EVENING)
+    settings = Settings(daily_tokens=100_000)
+    made = Bench(Agent("helper", model="m"), Slow([say("late")]), settings=settings, clock=clock)
+    bench = under(made, Late(table, clock))
+    run_id = await bench.start()
+    assert (await bench.turn(run_id))["status"] == "over"
+    day = await table.get(Keys(ANN).day(EVENING.replace(hour=0)), SPENT)
+    assert day is not None
+    assert [name for name in day if name.startswith("hold_")] == []
 
 
 async def test_a_used_up_day_is_no_missing_verdict_that_an_author_could_allow() -> None:

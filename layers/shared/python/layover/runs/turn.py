@@ -19,7 +19,7 @@ from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
 from layover.metering.allowance import find_reached_limit
-from layover.ports import Deadline, RunLog
+from layover.ports import DayLimits, Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.aside import Claim, hand_on, save_ahead, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
@@ -111,6 +111,9 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     writer of this epoch only stood in the way of an older one that closed its call late."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is not None and run.status.over:
+        if epoch is not None:
+            # Its end released the room in the user's day before this process held some for a step.
+            await _release_room(runtime, run)
         head = await runtime.journal.heads.get(run.owner, run.thread_id)
         work = _memory_work_after(runtime, run.agent, run.status, head)
         # The turn that ended the run may have died before it retired the records.
@@ -120,6 +123,15 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
         return _result("over", memory=work)
     mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
     return _result("yielded" if mine else "left")
+
+
+async def _release_room(runtime: Runtime, run: RunMeta) -> None:
+    if DayLimits(runtime.settings.daily_tokens, runtime.settings.daily_cost_usd) == DayLimits():
+        return
+    snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
+    calls = snapshot.calls if snapshot is not None else ()
+    frames = [run.id, *(call.child.id for call in calls if call.child)]
+    await runtime.allowance.release_all(run.owner, frames)
 
 
 async def _advance(
