@@ -22,14 +22,16 @@ from layover.adapters.journal.deliveries import CLAIMED, TableDeliveries
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.leases import TableLeases
+from layover.clock import from_rfc3339
 from layover.errors import RetryableError
 from layover.keys import META, Keys
-from layover.ports import DayLimits, DayUse, Reservation
+from layover.ports import DayLimits, DayUse, DueCheck, Reservation
 from layover.ports.channels import Claim
 from layover.ports.table import Item, Table, Write
 from layover.values.channels import Address, ChannelKind
 from layover.values.grant import Consent, Grant
 from layover.values.lease import Lease, LeaseKind
+from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.feedback import RunFeedback
 from layover.values.runs.operations import OperationKind, OperationOutcome, OperationRow
 from layover.values.runs.usage import Usage
@@ -280,13 +282,12 @@ async def driver(scene: Scene) -> None:
     assert (await scene.world.run(run_id)).cancel
 
 
-async def token(scene: Scene) -> None:
-    log = await scene.world.taken()
-    [call] = await scene.world.waiting(log, "c1")
-    await scene.world.store_token(call, "t")
-    await scene.world.decide(call)
-    await scene.journal.commands.forget_token(scene.owner, call.run_id, call.key, "t")
-    assert (await scene.world.call(call)).token is None
+async def debt(scene: Scene) -> None:
+    run_id, owed = await scene.world.started(), Debt(DebtKind.REQUESTED, 1, "STEP#0001#CALL#c1")
+    await scene.journal.commands.owe(scene.owner, run_id, owed)
+    item = await scene.plain.get(Keys(scene.owner).run(run_id), META)
+    assert item is not None
+    assert item["owed"] == {str(owed)}
 
 
 async def saved(scene: Scene) -> None:
@@ -308,12 +309,21 @@ async def kept(scene: Scene) -> None:
 
 
 async def next_look(scene: Scene) -> None:
-    run_id, now = await scene.world.started(), scene.clock.now()
-    watch, other = scene.journal.watch, scene.other.journal.watch
-    theirs = lambda: other.reschedule(scene.owner, run_id, now, now + 2 * LATER)  # noqa: E731
-    async with scene.between(theirs) as got:
-        assert await watch.reschedule(scene.owner, run_id, now, now + LATER)
+    run_id = await scene.world.started()
+    run, place = await scene.world.run(run_id), (Keys(scene.owner).run(run_id), META)
+
+    async def seen() -> DueCheck:
+        item = await scene.plain.get(*place)
+        assert item is not None
+        at = from_rfc3339(item["gsi2sk"])
+        return DueCheck(scene.owner, run.thread_id, run_id, None, place, at)
+
+    watch, other, read = scene.journal.watch, scene.other.journal.watch, await seen()
+    async with scene.between(lambda: other.reschedule(read, read.at + 2 * LATER)) as got:
+        assert await watch.reschedule(read, read.at + LATER)
     assert got == [False]
+    await watch.put_off(await seen(), read.at + 2 * LATER)
+    assert (await seen()).at == read.at + 2 * LATER
 
 
 async def due(scene: Scene) -> None:
@@ -376,7 +386,7 @@ async def erasure(scene: Scene) -> None:
 
 SCENES = [
     *(press, grant, consent, allowance, lease, ticket, socket, delivery, head, writer, driver),
-    *(token, saved, kept, next_look, due, operation, erasure),
+    *(debt, saved, kept, next_look, due, operation, erasure),
 ]
 
 
