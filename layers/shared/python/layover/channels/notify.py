@@ -75,7 +75,7 @@ async def notify(runtime: Runtime, event: Mapping[str, Any], turns: Turns) -> No
             # Whatever the event was about: a request that comes late is not sent, and one whose sender died
             # may have been. A vote that comes late, or again, may have changed messages since the outcome
             # did.
-            await wait.tell_outcome(again=kind is NoticeKind.VOTED)
+            await wait.tell_outcome(mends=kind is NoticeKind.VOTED)
         elif kind is NoticeKind.VOTED:
             await wait.update_all()
         elif kind is not NoticeKind.DECIDED and wait.waits:
@@ -173,15 +173,15 @@ class _Wait:
         # there, so what is true now comes behind it.
         now = await self._now()
         if now.decision is not None:
-            await now.tell_outcome(again=True)
+            await now.tell_outcome(mends=True)
         elif now.call.voted != self.call.voted:
             await now.update_all()
         if failure is not None:
             raise failure
 
-    async def tell_outcome(self, *, again: bool = False) -> None:
+    async def tell_outcome(self, *, mends: bool = False) -> None:
         """Tell everybody who was asked, and the run's owner where others decide: by a changed message, or by
-        a new one. `again`: change the messages also where that was done, since something older may have
+        a new one. `mends`: change the messages also where that was done, since something older may have
         changed them after it."""
         notice = self.notice(NoticeKind.DECIDED)
         requests: dict[Address, list[Delivery]] = {}
@@ -190,7 +190,7 @@ class _Wait:
         if self.call.rule is not None:
             for address in self._addresses((OWNER,)):
                 requests.setdefault(address, [])
-        tell = partial(self._tell_outcome_at, again=again)
+        tell = partial(self._tell_outcome_at, mends=mends)
         work = [(a, partial(tell, a, rs, notice)) for a, rs in requests.items()]
         failure = await _try_each(self, work)
         if failure is not None:
@@ -212,7 +212,7 @@ class _Wait:
         await self._note(id, reference)
 
     async def _tell_outcome_at(
-        self, address: Address, requests: Sequence[Delivery], notice: Notice, *, again: bool
+        self, address: Address, requests: Sequence[Delivery], notice: Notice, *, mends: bool
     ) -> None:
         sent = [message for message in requests if message.sent_at is not None]
         unsure = requests[0] if requests and not sent else None
@@ -228,7 +228,7 @@ class _Wait:
         id = self._id(notice.kind, 0, address)
         claim = await self._claim(id, address)
         if not isinstance(claim, Claim):
-            for message in sent if again else ():
+            for message in sent if mends else ():
                 await self._update(message, notice)
             return
         claims[id] = claim
