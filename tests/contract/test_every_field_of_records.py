@@ -128,7 +128,8 @@ SET_LATER: dict[str, str] = {
     "records_kept": "suspended",
     "takes": "taken",
     "left": "left",
-    "rests": "rested",
+    "phase": "rested",
+    "branches": "branched",
 }
 """Fields that a run does not have when it is accepted, with what sets them later (`Life`)."""
 
@@ -167,11 +168,12 @@ class Life:
         await self._world.journal.commands.mark_left(run.owner, run.id, run.takes)
 
     async def rested(self) -> None:
-        run = (await self.taken()).snapshot.meta
-        assert run.execution is not None
-        await self._world.journal.commands.spend(
-            run.owner, run.id, run.execution, 5, 100, rests=run.epoch
-        )
+        await self._world.leave(await self.taken())
+
+    async def branched(self) -> None:
+        [call] = await self._world.waiting(await self.taken(), "c1")
+        decided = await self._world.decide(call)
+        await (await self._world.join(call.run_id)).open_calls([decided])
 
     async def requested(self) -> None:
         log = await self.taken()
@@ -182,6 +184,7 @@ class Life:
         [call] = await self._world.journaled(log, "c1")
         suspension = self._world.suspension(approval={"by": (f"people of {self._world.owner}",)})
         await log.suspend_calls([call.model_copy(update={"suspension": suspension})])
+        await self._world.leave(log)
         return await self._world.call(call)
 
     async def decided(self) -> None:
@@ -286,7 +289,7 @@ async def test_every_field_of_a_step_is_read_as_it_was_journaled(world: JournalB
 def call_of(log: RunLog, **given: Any) -> CallRecord:
     """A call with something in every field, of the first step of this writer's run."""
     own = {"key": call_key(step_key("", 1), "c1"), "run_id": log.snapshot.meta.id}
-    return filled(CallRecord, **own, **{"state": CallState.PLANNED, **given})
+    return filled(CallRecord, **own, **{"state": CallState.PLANNED, "rev": None, **given})
 
 
 NEW_WAIT: dict[str, Any] = {"reminders": 0, "escalated": False, "extended_to": None}
@@ -303,7 +306,7 @@ async def test_every_field_of_a_call_is_read_as_it_was_opened(world: JournalBenc
     log = await world.taken()
     call = call_of(log)
     await log.open_calls([call])
-    opened = call.model_copy(update={"state": CallState.OPEN, "opener": log.opener})
+    opened = call.written(state=CallState.OPEN, opener=log.opener)
     assert lost(opened, await world.call(call)) == IN_CALLS | set(OF_WAITS)
 
 
@@ -311,7 +314,7 @@ async def test_every_field_of_a_call_is_read_as_it_was_settled(world: JournalBen
     log = await world.taken()
     call = call_of(log)
     await log.close_call(call)
-    settled = call.model_copy(update={"state": CallState.SETTLED, "opener": log.opener})
+    settled = call.written(state=CallState.SETTLED, opener=log.opener)
     assert lost(settled, await world.call(call)) == IN_CALLS | set(OF_WAITS)
 
 
@@ -326,8 +329,7 @@ async def test_every_field_of_a_call_is_read_as_it_was_suspended(world: JournalB
         "voted": 0,
         **NEW_WAIT,
     }
-    waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
-    suspended = call.model_copy(update={**fresh, **waits})
+    suspended = call.written(state=CallState.WAITING, attempt=call.attempt + 1, **fresh)
     assert lost(suspended, await world.call(call)) == IN_CALLS
 
 
@@ -340,7 +342,7 @@ async def test_every_field_of_a_decision_and_of_its_votes_is_read_with_its_call(
     waiting = await world.call(call)
     decision, run = filled(Decision), await world.run(call.run_id)
     await world.journal.decisions.decide(run, waiting, decision, votes=votes)
-    decided = waiting.model_copy(update={"decision": decision, "votes": votes, "voted": 1})
+    decided = waiting.written(decision=decision, votes=votes, voted=1)
     assert lost(decided, await world.call(call)) == set()
     [row] = (
         await world.journal.audit.page_rows(decision.at.date(), decision.at.date(), 50, None)
@@ -356,7 +358,7 @@ async def test_what_becomes_of_a_wait_is_read_with_its_call(world: JournalBench)
     amended = waiting.model_copy(update={name: getattr(call, name) for name in NEW_WAIT})
     assert all(getattr(amended, name) != value for name, value in NEW_WAIT.items())
     await world.journal.decisions.amend(await world.run(call.run_id), waiting, amended)
-    assert lost(amended, await world.call(call)) == set()
+    assert lost(amended.written(), await world.call(call)) == set()
 
 
 async def test_what_a_wait_adds_to_a_call_is_read(world: JournalBench) -> None:
@@ -371,7 +373,7 @@ async def test_where_the_events_of_an_end_follow_is_read(world: JournalBench) ->
     step = world.step(log, "c1")
     call = call_of(log, child=None)
     await log.put_step(step, world.data(), open_calls=[call])
-    opened = call.model_copy(update={"state": CallState.OPEN, "opener": log.opener})
+    opened = call.written(state=CallState.OPEN, opener=log.opener)
     await log.close_call(opened, world.data(), ended_step=step, wait=False)
     await log.wait()
     assert (await world.call(call)).log_seq == 2

@@ -168,7 +168,8 @@ async def test_nothing_is_told_of_a_run_that_ended_meanwhile(
     meddled, table = world.meddled()
 
     async def end_it() -> None:
-        other = await world.journal.writers.seize(world.owner, call.run_id)
+        epoch = (await world.run(call.run_id)).epoch
+        other = await world.journal.writers.seize(world.owner, call.run_id, epoch)
         assert other is not None
         await world.end(other)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover.errors import DecisionAlreadyMade, Fenced, NotFound
-from layover.ports import CancelRequest, StaleWait
+from layover.ports import CancelRequest, StaleCall
 from layover.values.decision import Vote
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import CallRecord, CallState, DecisionKind, Status
@@ -62,12 +62,23 @@ async def test_decision_in_a_thread_that_is_deleted_in_that_moment_finds_no_run(
         await write()
 
 
+async def waits_again(world: JournalBench, call: CallRecord) -> CallRecord:
+    """The call, approved, and waiting for another decision."""
+    decided = await world.decide(call)
+    resume = await world.join(call.run_id)
+    await resume.open_calls([decided])
+    again = open_by(resume, decided).model_copy(update={"suspension": world.suspension()})
+    await resume.suspend_calls([again])
+    return await world.call(call)
+
+
 async def test_decision_of_another_attempt_is_refused(world: JournalBench) -> None:
     call = await one_waiting(world)
-    for attempt in (0, 2):
-        with pytest.raises(DecisionAlreadyMade):
-            await world.decide(call.model_copy(update={"attempt": attempt}))
-    assert (await world.call(call)).undecided
+    again = await waits_again(world, call)
+    with pytest.raises(DecisionAlreadyMade):
+        await world.decide(call)
+    assert (await world.call(call)) == again
+    assert again.undecided
 
 
 async def test_call_that_does_not_wait_takes_no_decision(world: JournalBench) -> None:
@@ -168,7 +179,7 @@ async def test_what_becomes_of_a_wait_is_recorded_with_its_event_and_listed(
     call = await one_waiting(world)
     amended = later(world, call)
     await amend(world, call, amended)
-    assert await world.call(call) == amended
+    assert await world.call(call) == amended.written()
     assert (await world.run(call.run_id)).waiting == {call.key}
     assert await world.said(call.run_id) == ["amended"]
     [listed] = (await world.journal.decisions.page_pending(world.owner, None, 10, None)).items
@@ -178,10 +189,10 @@ async def test_what_becomes_of_a_wait_is_recorded_with_its_event_and_listed(
 async def test_a_call_that_is_decided_or_of_another_attempt_is_not_amended(
     world: JournalBench,
 ) -> None:
-    call = await one_waiting(world)
-    other = call.model_copy(update={"attempt": 2})
+    first = await one_waiting(world)
+    call = await waits_again(world, first)
     with pytest.raises(DecisionAlreadyMade):
-        await amend(world, other, later(world, other))
+        await amend(world, first, later(world, first))
     await world.decide(call)
     before = await world.state(call.run_id)
     with pytest.raises(DecisionAlreadyMade):
@@ -202,9 +213,9 @@ async def test_a_call_is_not_amended_from_an_older_state(world: JournalBench) ->
     call = await one_waiting(world)
     first = later(world, call, days=3)
     await amend(world, call, first)
-    with pytest.raises(StaleWait):
+    with pytest.raises(StaleCall):
         await amend(world, call, later(world, call, days=2))
-    await amend(world, first, later(world, call, days=4))
+    await amend(world, await world.call(call), later(world, call, days=4))
     assert await world.said(call.run_id) == ["amended", "amended"]
 
 
@@ -217,17 +228,19 @@ async def test_a_decision_in_the_middle_of_a_change_wins(world: JournalBench) ->
     assert (await world.call(call)).extended_to is None
 
 
-async def test_votes_and_other_changes_do_not_get_in_the_way_of_each_other(
-    world: JournalBench,
-) -> None:
+async def test_votes_and_other_changes_keep_each_other(world: JournalBench) -> None:
     call = await one_waiting(world)
     run = await world.run(call.run_id)
     vote = Vote(by="bea", at=world.clock.now())
-    await world.journal.decisions.vote(run, call, [vote], world.decision())
-    await amend(world, call, later(world, call))
+    voted = await world.journal.decisions.vote(run, call, [vote], world.decision())
+    with pytest.raises(StaleCall):
+        await amend(world, call, later(world, call))
+    await amend(world, voted, later(world, voted))
     found = await world.call(call)
     assert (found.votes, found.extended_to) == ((vote,), later(world, call).extended_to)
-    await world.decide(call)
+    with pytest.raises(StaleCall):
+        await world.decide(voted)
+    await world.decide(found)
 
 
 async def test_a_call_that_was_extended_in_the_meantime_does_not_expire(
@@ -236,7 +249,7 @@ async def test_a_call_that_was_extended_in_the_meantime_does_not_expire(
     call = await one_waiting(world)
     meddled, table = world.meddled()
     table.before_next(lambda: amend(world, call, later(world, call)))
-    with pytest.raises(DecisionAlreadyMade):
+    with pytest.raises(StaleCall):
         await meddled.decide(call, kind=DecisionKind.EXPIRED)
     extended = await world.call(call)
     assert extended.undecided
@@ -294,8 +307,9 @@ async def test_stored_token_comes_with_the_decision(world: JournalBench) -> None
     stored = await world.store_token(call, "first")
     assert stored is not None
     assert stored.token == "first"
-    await world.store_token(call, "second")
-    decided = await world.decided(call, world.decision(), world.data())
+    again = await world.store_token(stored, "second")
+    assert again is not None
+    decided = await world.decided(again, world.decision(), world.data())
     assert decided.token == "second"
 
 
@@ -310,7 +324,9 @@ async def test_token_that_is_stored_during_the_decision_is_woken(world: JournalB
     call = await one_waiting(world)
     meddled, table = world.meddled()
     table.before_next(lambda: world.store_token(call, "token"))
-    decided = await meddled.decided(call, world.decision(), world.data())
+    with pytest.raises(StaleCall):
+        await meddled.decided(call, world.decision(), world.data())
+    decided = await meddled.decided(await world.call(call), world.decision(), world.data())
     assert decided.token == "token"
 
 

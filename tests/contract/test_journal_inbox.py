@@ -8,7 +8,7 @@ import pytest
 
 from layover.errors import DecisionAlreadyMade
 from layover.keys import POINTER, pointer_partition
-from layover.ports import StaleVotes
+from layover.ports import StaleCall
 from layover.values.decision import ApprovalRule, Vote
 from layover.values.runs.event import ToolCallApproval
 from layover.values.runs.run import CallRecord, DecisionKind
@@ -23,9 +23,10 @@ async def asked(world: JournalBench, *groups: str, to: tuple[str, ...] = ()) -> 
     names, others = ([f"{g} of {world.owner}" for g in some] for some in (groups, to))
     rule = ApprovalRule(by=tuple(names), quorum=2, escalate_to=tuple(others))
     suspension = world.suspension(approval=rule)
-    [call] = await world.journaled(await world.taken(), "c1")
-    log = await world.join(call.run_id)
+    log = await world.taken()
+    [call] = await world.journaled(log, "c1")
     await log.suspend_calls([call.model_copy(update={"suspension": suspension})])
+    await world.leave(log)
     world.tick()
     return await world.call(call)
 
@@ -57,10 +58,10 @@ async def test_a_vote_that_saw_another_state_is_refused(world: JournalBench) -> 
     call = await asked(world, "finance")
     await cast(world, call, vote(world, "bob"))
     before = await world.state(call.run_id)
-    with pytest.raises(StaleVotes):
+    with pytest.raises(StaleCall):
         await cast(world, call, vote(world, "carol"))
     run = await world.run(call.run_id)
-    with pytest.raises(StaleVotes):
+    with pytest.raises(StaleCall):
         await world.journal.decisions.decide(
             run, call, world.decision(), votes=[vote(world, "carol")]
         )
@@ -85,7 +86,7 @@ async def test_of_votes_at_once_that_saw_the_same_one_stands(world: JournalBench
     call = await asked(world, "finance")
     votes = [vote(world, f"p{n}") for n in range(5)]
     done = await asyncio.gather(*(cast(world, call, v) for v in votes), return_exceptions=True)
-    assert sum(isinstance(d, StaleVotes) for d in done) == 4, done
+    assert sum(isinstance(d, StaleCall) for d in done) == 4, done
     assert len((await world.call(call)).votes) == 1
 
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import pytest
 
 from layover.adapters.journal.items.dynamodb import DynamoTable, JsonClient
-from layover.errors import DecisionAlreadyMade, ThreadBusy
-from layover.ports import Accepted, StaleHead
-from layover.values.runs.run import OnBusy, Status
+from layover.errors import AttemptsUsedUp, DecisionAlreadyMade, ThreadBusy
+from layover.ports import Accepted, BeingEnded, StaleHead
+from layover.values.runs.run import MAX_ATTEMPTS, OnBusy, Status
 from support.aws.emulator import LocalAws
 from support.worlds.journal import JournalBench
 
@@ -81,17 +81,35 @@ async def test_eight_enqueued_runs_lose_nobody(dynamo_world: JournalBench) -> No
     assert {active, *after.queue} == {a.run_id for a in answers}
 
 
-async def test_eight_takers_have_an_epoch_each(dynamo_world: JournalBench) -> None:
+async def test_one_of_eight_takes_the_run_to_end_it(dynamo_world: JournalBench) -> None:
+    world = dynamo_world
+    run_id = await world.started()
+
+    async def take(mine: JournalBench, n: int) -> str:
+        try:
+            log = await mine.journal.writers.seize(mine.owner, run_id)
+        except BeingEnded as other:
+            return f"ended by {other.epoch}"
+        return f"took {log.snapshot.meta.epoch}" if log else "over"
+
+    answers = await race(world, take)
+    assert sorted(answers) == ["ended by 1"] * (WRITERS - 1) + ["took 1"]
+
+
+async def test_takers_have_an_epoch_each(dynamo_world: JournalBench) -> None:
     world = dynamo_world
     run_id = await world.started()
 
     async def take(mine: JournalBench, n: int) -> int | None:
-        log = await mine.journal.writers.seize(mine.owner, run_id)
+        try:
+            log = await mine.journal.writers.acquire(mine.owner, run_id, f"{run_id}-1")
+        except AttemptsUsedUp:
+            return None
         return log.snapshot.meta.epoch if log else None
 
     epochs = await race(world, take)
     taken = [epoch for epoch in epochs if epoch is not None]
-    assert sorted(taken) == list(range(1, WRITERS + 1))
+    assert sorted(taken) == list(range(1, MAX_ATTEMPTS + 1))
 
 
 async def test_eight_writers_share_one_sequence(dynamo_world: JournalBench) -> None:
@@ -117,7 +135,10 @@ async def test_one_of_eight_ends_counts(dynamo_world: JournalBench) -> None:
     queued = await world.queue(log.snapshot.meta.thread_id)
 
     async def end(mine: JournalBench, n: int) -> str | None:
-        writer = await mine.journal.writers.seize(mine.owner, log.snapshot.meta.id)
+        try:
+            writer = await mine.journal.writers.seize(mine.owner, log.snapshot.meta.id)
+        except BeingEnded:
+            return "being ended"
         if writer is None:
             return "over"
         try:
@@ -127,7 +148,7 @@ async def test_one_of_eight_ends_counts(dynamo_world: JournalBench) -> None:
 
     answers = await race(world, end)
     assert answers.count(queued) == 1
-    assert set(answers) <= {queued, "over", "Fenced"}
+    assert set(answers) <= {queued, "over", "being ended"}
     assert [e.type for e in await world.events(log.snapshot.meta.id)] == ["finish"]
     assert (await world.run(queued)).status is Status.RUNNING
 

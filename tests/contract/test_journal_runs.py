@@ -239,8 +239,7 @@ async def test_odd_call_ids_and_sub_agents_steps_keep_their_places(world: Journa
 async def test_window_of_calls_opens_whole_or_not_at_all(world: JournalBench) -> None:
     log = await world.taken()
     calls = await world.journaled(log, "c1", "c2")
-    joined = await world.join(log.snapshot.meta.id)
-    await joined.open_calls(calls[1:])
+    await log.open_calls(calls[1:])
     with pytest.raises(Fenced):
         await log.open_calls(calls)
     assert await world.journal.runs.call(world.owner, calls[0].run_id, calls[0].key) is None
@@ -456,7 +455,7 @@ async def test_waiting_again_is_a_new_attempt_without_token_and_decision(
     log = await world.taken()
     [call] = await world.waiting(log, "c1")
     await world.store_token(call, "token")
-    decided = await world.decide(call)
+    decided = await world.decide(await world.call(call))
     resume = await world.join(call.run_id)
     await resume.open_calls([decided])
     past = ({"attempt": 1, "kind": "approved"},)
@@ -483,10 +482,10 @@ async def test_calls_are_cancelled_whatever_they_were(world: JournalBench) -> No
     await suspend(world, log, "c2")
     forced = await world.journal.writers.seize(world.owner, log.snapshot.meta.id)
     assert forced is not None
-    given = [planned(log, step, c) for c in ("c1", "c2", "c3")]
-    await forced.cancel_calls(cancelled(given), world.data())
+    third = planned(log, step, "c3")
+    await forced.cancel_calls(cancelled([*forced.snapshot.calls, third]), world.data())
     with pytest.raises(Fenced):
-        await log.close_call(settled(open_by(log, given[0])))
+        await log.close_call(settled(open_by(log, planned(log, step, "c1"))))
     snapshot = await snapshot_of(world, log)
     assert [(c.state, c.result) for c in snapshot.calls] == [(CallState.SETTLED, "Cancelled")] * 3
     assert snapshot.meta.waiting == frozenset()

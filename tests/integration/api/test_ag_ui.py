@@ -118,7 +118,7 @@ async def suspended_again(world: SocketBench, run: Run) -> None:
         kind=SuspensionKind.INPUT, payload={}, resume_schema={}, requested_at=world.clock.now()
     )
     changes = {"state": CallState.OPEN, "opener": log.opener, "past": past, "suspension": form}
-    await log.suspend_calls([approved.model_copy(update=changes)])
+    await log.suspend_calls([approved.written(**changes)])
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["with the run", "without"])

@@ -116,7 +116,8 @@ NOT_SHOWN_OF_RUNS = {
     **dict.fromkeys(("aside", "ready", "hears"), "how it shares its thread"),
     "said": "its messages are the thread's",
     **dict.fromkeys(
-        ("epoch", "attempts", "n", "execution", "history", "rests"), "who drives the run"
+        ("epoch", "phase", "branches", "attempts", "n", "execution", "history"),
+        "who drives the run",
     ),
     **dict.fromkeys(("lost_at", "redriven_at"), "who drives the run"),
     **dict.fromkeys(("compacted_for", "compacted_before"), "when it waited for its compaction"),
@@ -190,7 +191,7 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
 
 NOT_SHOWN_OF_CALLS = {
     **dict.fromkeys(("key", "run_id", "child", "custom", "ends_step", "log_seq"), "its place"),
-    **dict.fromkeys(("state", "opener", "token"), "who makes it"),
+    **dict.fromkeys(("state", "rev", "opener", "token"), "who makes it"),
     "suspension": "its fields are shown",
     **dict.fromkeys(("decision", "past", "settled_at"), "none is made yet"),
     **dict.fromkeys(("result", "model_output", "is_error", "retry"), "there is none yet"),

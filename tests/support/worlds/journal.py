@@ -243,13 +243,22 @@ class JournalBench:
         )
 
     async def waiting(self, log: RunLog, *call_ids: str, **fields: Any) -> list[CallRecord]:
-        """Calls of step 1 that wait, as they are journaled."""
+        """Calls of step 1 that wait, as they are journaled. The run rests: its turn has left it."""
         waiting = []
         for call in await self.journaled(log, *call_ids):
             suspended = call.model_copy(update={"suspension": self.suspension(), **fields})
             await log.suspend_calls([suspended])
             waiting.append(await self.call(call))
+        await self.leave(log)
         return waiting
+
+    async def leave(self, log: RunLog) -> None:
+        """Let the turn leave the run, which waits from now on."""
+        meta = log.snapshot.meta
+        assert meta.execution is not None
+        await self.journal.commands.spend(
+            self.owner, meta.id, meta.execution, 0, 1_000, rests=meta.epoch
+        )
 
     async def call(self, call: CallRecord) -> CallRecord:
         """The call's record as it is now."""
@@ -417,7 +426,7 @@ def planned(log: RunLog, step: StepRecord, call_id: str, **fields: Any) -> CallR
 
 def open_by(log: RunLog, call: CallRecord) -> CallRecord:
     """The call as it is journaled once this writer has opened it."""
-    return call.model_copy(update={"state": CallState.OPEN, "opener": log.opener})
+    return call.written(state=CallState.OPEN, opener=log.opener)
 
 
 def settled(call: CallRecord, result: Any = "done") -> CallRecord:

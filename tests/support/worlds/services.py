@@ -266,11 +266,18 @@ class ServiceBench:
             approval=approval,
             risk=risk,
         )
-        opened = {"state": CallState.OPEN, "opener": log.opener, "suspension": suspension}
-        await log.suspend_calls([planned.model_copy(update=opened)])
+        opened = planned.written(state=CallState.OPEN, opener=log.opener, suspension=suspension)
+        await log.suspend_calls([opened])
+        await self.leave(log)
         waiting = await self.journal.runs.call(ANN, planned.run_id, planned.key)
         assert waiting is not None
         return waiting
+
+    async def leave(self, log: RunLog) -> None:
+        """Let the turn leave the run, which waits from now on."""
+        meta = log.snapshot.meta
+        assert meta.execution is not None
+        await self.journal.commands.spend(ANN, meta.id, meta.execution, 0, 1_000, rests=meta.epoch)
 
     async def suspended(
         self, kind: SuspensionKind = SuspensionKind.APPROVAL, **options: Any

@@ -160,11 +160,13 @@ class Talk(Bench):
         return str(answer["status"])
 
     async def _resume(self, run_id: str) -> bool:
-        """Let the branch of each decided call settle it. Return whether others still wait."""
+        """Let the branch of each decided call settle it, and that of each call that it opened before it died.
+        Return whether others still wait."""
         snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
         assert snapshot is not None
         for each in snapshot.calls:
-            if each.state is CallState.WAITING and each.decision is not None:
+            is_decided = each.state is CallState.WAITING and each.decision is not None
+            if is_decided or each.key in snapshot.meta.branches:
                 await self.branch(run_id, each.tool_call_id)
         return bool((await self.meta(run_id)).waiting)
 
@@ -242,7 +244,7 @@ class Talk(Bench):
         if meta.cancel or self._executions.get(meta.id) != meta.execution:
             return True
         # Nothing drives a run that is ready, before whoever hands it the thread starts its next execution.
-        return not meta.ready and (not meta.waiting or bool(meta.decided))
+        return not meta.ready and not meta.only_waits
 
     async def words(self) -> list[str]:
         """The conversation as readers see it and, if no run is at work, as the database has it."""

@@ -285,8 +285,7 @@ async def test_a_call_that_waits_again_is_in_the_inbox_again(world: ServiceBench
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
     assert await inbox(world, BOB) == []
-    opened = {"state": CallState.OPEN, "opener": log.opener}
-    await log.suspend_calls([decided.model_copy(update=opened)])
+    await log.suspend_calls([decided.written(state=CallState.OPEN, opener=log.opener)])
     assert await inbox(world, BOB) == [run.id]
 
 
@@ -442,7 +441,7 @@ async def test_a_decided_call_says_who_approved_it(world: ServiceBench) -> None:
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
-    opened = decided.model_copy(update={"state": CallState.OPEN, "opener": log.opener})
+    opened = decided.written(state=CallState.OPEN, opener=log.opener)
     await log.close_call(opened.model_copy(update={"result": "paid"}))
     view = await runs.get(world.runtime, ANN, run.id)
     [note] = [p.decision for m in view.messages for p in m.content if p.type == "tool_result"]
@@ -498,7 +497,7 @@ async def test_votes_of_an_earlier_attempt_count_for_nothing(world: ServiceBench
     assert log is not None
     [decided] = log.snapshot.calls
     await log.open_calls([decided])
-    opened = decided.model_copy(update={"state": CallState.OPEN, "opener": log.opener})
+    opened = decided.written(state=CallState.OPEN, opener=log.opener)
     await log.suspend_calls([opened])
     fresh = replace(APPROVE, attempt=2)
     assert (await decide(world, run, BOB, fresh)).run.status == "suspended"

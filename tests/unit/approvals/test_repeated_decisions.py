@@ -123,5 +123,5 @@ async def suspend_again(world: ServiceBench, call: CallRecord) -> None:
     assert decided.decision is not None
     await log.open_calls([decided])
     past = ({"attempt": 1, **decided.decision.model_dump(mode="json")},)
-    opened = {"state": CallState.OPEN, "opener": log.opener, "past": past}
-    await log.suspend_calls([decided.model_copy(update=opened)])
+    opened = decided.written(state=CallState.OPEN, opener=log.opener, past=past)
+    await log.suspend_calls([opened])

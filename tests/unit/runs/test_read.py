@@ -198,7 +198,7 @@ async def test_a_run_shows_what_waits_and_what_has_not_begun(world: ServiceBench
         "result": {"n": 1},
         "model_output": "n is 1",
     }
-    await log.close_call(opened.model_copy(update=settled))
+    await log.close_call(opened.written(**settled))
     await world.suspend(log, step, "c2")
     found = await runs.get(world.runtime, ANN, run.id)
     assert found.status is Status.SUSPENDED

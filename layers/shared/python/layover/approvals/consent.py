@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Collection, Mapping
 
-from layover.approvals.decide import tell_and_wake
+from layover.approvals.decide import record_decision, tell_and_wake
 from layover.connections.consent import connections_by_name, finish_consent, view_of
 from layover.errors import DecisionError
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.grant import ConnectionView
-from layover.values.runs.event import ToolCallDecided
 from layover.values.runs.run import (
     SYSTEM,
     CallRecord,
@@ -89,9 +88,8 @@ async def _decide(
 
 
 async def _record(runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision) -> None:
-    event = ToolCallDecided.of(call, decision)
     try:
-        outcome = await runtime.journal.decisions.decide(run, call, decision, event)
+        outcome = await record_decision(runtime, run, call, decision)
     except DecisionError:
         _log.info("a decision came first", extra={"run_id": run.id})
         return

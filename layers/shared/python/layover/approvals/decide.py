@@ -26,7 +26,7 @@ from layover.errors import (
     RetryableError,
     TooLarge,
 )
-from layover.ports import StaleVotes
+from layover.ports import Decided, StaleCall
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.decision import Via, WakeUp
@@ -115,8 +115,9 @@ async def decide(
     while True:
         try:
             return await _decide_once(runtime, actor, run_id, tool_call_id, request)
-        except StaleVotes:
-            # Another request has voted in the meantime. Of any number of voters, one always gets through.
+        except StaleCall:
+            # Another request has voted in the meantime, say. Of any number of writers, one always gets
+            # through.
             continue
 
 
@@ -277,13 +278,27 @@ async def _decline(
         at=runtime.clock.now(),
         reason=reason,
     )
-    event = ToolCallDecided.of(call, decision)
     try:
-        outcome = await runtime.journal.decisions.decide(snapshot.meta, call, decision, event)
+        outcome = await record_decision(runtime, snapshot.meta, call, decision)
     except DecisionAlreadyMade:
         return False
     await tell_and_wake(runtime, snapshot.meta, outcome.call, outcome.token)
     return True
+
+
+async def record_decision(
+    runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision
+) -> Decided:
+    """Record a decision about the attempt that was read, whatever else has become of its wait since. Raises
+    DecisionAlreadyMade."""
+    now: CallRecord | None = call
+    while now is not None and now.attempt == call.attempt:
+        event = ToolCallDecided.of(now, decision)
+        try:
+            return await runtime.journal.decisions.decide(run, now, decision, event)
+        except StaleCall:
+            now = await runtime.journal.runs.call(run.owner, run.id, call.key)
+    raise DecisionAlreadyMade("the call waits for another decision", run_id=run.id)
 
 
 async def _wake_waiting(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:

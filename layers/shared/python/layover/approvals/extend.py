@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from layover.approvals.open_call import check_open, find_call, view_for, with_call
 from layover.approvals.waiting import A_YEAR
 from layover.errors import InvalidRequest
-from layover.ports import StaleWait
+from layover.ports import StaleCall
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import ApprovalExtended
@@ -35,7 +35,7 @@ async def extend(
         event = ApprovalExtended.of(call, actor.sub, expires_at, now)
         try:
             await runtime.journal.decisions.amend(snapshot.meta, call, later, event)
-        except StaleWait:
+        except StaleCall:
             # Somebody else has extended it in the meantime, perhaps for longer.
             continue
         return view_for(runtime, actor, with_call(snapshot, later)), False

@@ -11,6 +11,7 @@ from layover.approvals.checks import MAX_REASON, check_args, check_data, check_r
 from layover.approvals.outbox import tell_decision
 from layover.approvals.waiting import waiting_call
 from layover.errors import DecisionError, DecisionInvalid, InvalidRequest
+from layover.ports import StaleCall
 from layover.runtime import Runtime
 from layover.values.decision import WakeUp
 from layover.values.runs.event import ToolCallDecided
@@ -61,15 +62,21 @@ async def record_answer(
 ) -> CallRecord:
     """Return the call with the decision in its token's answer, or still waiting. `attempt`: the one that the
     token belongs to. Raises RetryableError."""
-    # The token of an earlier attempt may be answered late. Its answer is not about this suspension.
-    decision = None if attempt != call.attempt else _decision_in(runtime, run, call, output)
-    if decision is not None:
+    while True:
+        # The token of an earlier attempt may be answered late. Its answer is not about this suspension.
+        decision = None if attempt != call.attempt else _decision_in(runtime, run, call, output)
+        if decision is None:
+            break
         event = ToolCallDecided.of(call, decision)
         try:
             outcome = await runtime.journal.decisions.decide(run, call, decision, event)
             return outcome.call
         except DecisionError:
             logger.info("a decision came first", extra={"run_id": run.id})
+            break
+        except StaleCall:
+            # A person may have given the call more time a moment ago, on which an expiry depends.
+            call = await runtime.journal.runs.call(run.owner, run.id, call.key) or call
     # Read again: a decision that came first is in the record.
     return await runtime.journal.runs.call(run.owner, run.id, call.key) or call
 

@@ -1,7 +1,7 @@
 """The frames of a run: the run itself, and each sub-agent inside one of its calls, at any depth
 (docs/sub-agents.md). Pure: read from the journal's records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layover import keys
@@ -10,8 +10,6 @@ from layover.values.runs.child import ChildRun
 from layover.values.runs.run import (
     REPLIES_TOOL,
     CallRecord,
-    CallState,
-    RunSnapshot,
     StepRecord,
     UnusedReply,
 )
@@ -92,35 +90,3 @@ def pending_notices(steps: Iterable[StepRecord], calls: Iterable[CallRecord]) ->
     noticed = {notice.id for step in steps for notice in step.notices}
     left = [end for end in ended if end[2] not in noticed]
     return [end[3] for end in sorted(left, key=lambda end: end[:2])]
-
-
-def _waits_below(call: CallRecord, waiting: Sequence[str]) -> bool:
-    """Return whether the call's sub-agent waits for one of these calls. It is at work if another call of it
-    is open."""
-    path = keys.child_path(call.key)
-    return call.child is not None and any(key.startswith(path) for key in waiting)
-
-
-def is_at_work(snapshot: RunSnapshot) -> bool:
-    """Return whether a process makes one of the run's calls, or goes on with the run while background
-    sub-agents wait. True also if the process died doing so."""
-    if snapshot.meta.rests == snapshot.meta.epoch > 0:
-        # A branch may make a call that was decided. What a sub-agent does then is a turn's work.
-        return any(c.state is CallState.OPEN and c.child is None for c in snapshot.calls)
-    # A turn is at work, or died. Runs that an earlier release left waiting are among these.
-    waiting = [call.key for call in snapshot.calls if call.undecided]
-    if any(c.state is CallState.OPEN and not _waits_below(c, waiting) for c in snapshot.calls):
-        return True
-    background = [c for c in snapshot.calls if c.child is not None and c.child.background]
-    own = steps_at(snapshot.steps, "")
-    if not background or not own or snapshot.meta.status.over:
-        return False
-    paths = {
-        c.key: keys.child_path(c.key) for c in background if c.child and c.child.answer is None
-    }
-    if any(not any(key.startswith(path) for key in waiting) for path in paths.values()):
-        return True
-    if any(not key.startswith(tuple(paths.values())) for key in waiting):
-        return False
-    newest = own[-1]
-    return bool(newest.slots or newest.correction or pending_notices(own, background))

@@ -126,7 +126,7 @@ class Budget:
             requested_at=now,
         )
         await self._log.suspend_calls([call], event)
-        self._state.update(call.model_copy(update={"state": CallState.WAITING, "attempt": 1}))
+        self._state.update(call.written(state=CallState.WAITING, attempt=1))
 
 
 async def settle_budget(core: FrameCore, call: CallRecord) -> None:
@@ -139,7 +139,7 @@ async def settle_budget(core: FrameCore, call: CallRecord) -> None:
         result = {"declined": True, "reason": call.decision.reason}
     settled = call.model_copy(update={"result": result, "settled_at": core.clock.now()})
     await core.log.close_call(settled)
-    core.state.update(settled.model_copy(update={"state": CallState.SETTLED}))
+    core.state.update(settled.written(state=CallState.SETTLED))
 
 
 def _extended(call: CallRecord, agent: Agent) -> Limits:

@@ -182,12 +182,17 @@ class InboxItem:
     approval: OpenApproval
 
 
-class StaleVotes(Exception):
-    """A vote was added since the call was read: read it again."""
+class StaleCall(Exception):
+    """The call still waits undecided for the same attempt, but has changed since it was read (a vote, a
+    token, a reminder): read it again."""
 
 
-class StaleWait(Exception):
-    """Something else became of a call's wait since the call was read: read it again."""
+class BeingEnded(Exception):
+    """Another process has taken the run to end it, under this epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__("another process ends the run")
+        self.epoch = epoch
 
 
 class StaleHead(Exception):
@@ -422,17 +427,20 @@ class Writers(Protocol):
     its epoch, which fences earlier writers: they may only close calls that they opened, and add events."""
 
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, or driven by
-        another execution. Raises AttemptsUsedUp at `MAX_ATTEMPTS`."""
+        """Take the run for a turn: epoch + 1, attempts + 1. None: the run is over, somebody is about to end
+        it, or another execution drives it. Raises AttemptsUsedUp at `MAX_ATTEMPTS`."""
         ...
 
     async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
-        """Write with others under the current epoch (Resume). None as in `acquire`."""
+        """Write as a branch (Resume), with others under the epoch of the turn that left the run. What it
+        opens or settles is refused unless the run still rests under that epoch. None: the run is over, or
+        another execution drives it."""
         ...
 
-    async def seize(self, owner: str, run_id: str) -> RunLog | None:
-        """Take the run to end it (cancel, settle): epoch + 1, whichever writer drives it, never refused for
-        attempts. None: the run is over or unknown."""
+    async def seize(self, owner: str, run_id: str, ended_by: int | None = None) -> RunLog | None:
+        """Take the run to end it (`runs.seizure`): epoch + 1, whichever writer drives it, never refused for
+        attempts. `ended_by`: the epoch of a process that has taken it to end it, and whose time is over.
+        None: the run is over or unknown. Raises BeingEnded while another process is about to end it."""
         ...
 
 
@@ -455,7 +463,7 @@ class Decisions(Protocol):
         *events: Event,
     ) -> CallRecord:
         """Record `votes` in place of those of `call`, which stays undecided. `decision`: the one that the
-        newest vote asks for, for the audit. Raises StaleVotes, DecisionAlreadyMade."""
+        newest vote asks for, for the audit. Raises StaleCall, DecisionAlreadyMade."""
         ...
 
     async def decide(
@@ -466,17 +474,16 @@ class Decisions(Protocol):
         *events: Event,
         votes: Sequence[Vote] | None = None,
     ) -> Decided:
-        """Record the decision of a call that waits undecided for this attempt. `votes`: those that settle the
-        call, in place of those of `call`. Raises DecisionAlreadyMade (with `ids["token"]` never; the loser
-        re-sends via `call`) and, with votes, StaleVotes."""
+        """Record the decision of a call that waits undecided, as it was read. `votes`: those that settle the
+        call, in place of those of `call`. Raises StaleCall, DecisionAlreadyMade (with `ids["token"]` never;
+        the loser re-sends via `call`)."""
         ...
 
     async def amend(
         self, run: RunMeta, call: CallRecord, amended: CallRecord, *events: Event
     ) -> None:
         """Record what has become of the wait of `call`, which stays undecided: the fields of
-        `wait_attributes` in which `amended` differs. Raises DecisionAlreadyMade, and StaleWait if one of
-        these is not as in `call`."""
+        `wait_attributes` in which `amended` differs. Raises StaleCall, DecisionAlreadyMade."""
         ...
 
 

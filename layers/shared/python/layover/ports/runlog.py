@@ -48,6 +48,10 @@ class SetAside:
     leaf_id: str
     last_created_at: datetime
 
+    def __post_init__(self) -> None:
+        if not self.run.only_waits:
+            raise ValueError("a run is set aside while it only waits")
+
 
 @dataclass(frozen=True)
 class Ended:

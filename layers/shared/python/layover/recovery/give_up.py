@@ -9,9 +9,11 @@ from typing import Any
 from layover import logs
 from layover.engine.loop import failed
 from layover.engine.state import RunState
-from layover.errors import AttemptsUsedUp, Fenced, NewerFormat
+from layover.errors import AttemptsUsedUp, NewerFormat
+from layover.ports import RunLog
 from layover.runs.executions import SETTLE_EVENTS, room_for
 from layover.runs.finish import end_even_unsaved, thread_of
+from layover.runs.seizure import end_by_force
 from layover.runtime import Runtime
 from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import MAX_ATTEMPTS, Status
@@ -44,17 +46,13 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
         patience = runtime.settings.sweep_patience
         grown_s = _pause_s(max(run.attempts, faults), patience)
         return _answer("again", math.ceil(patience.total_seconds()) if waits else grown_s)
-    log = await runtime.journal.writers.seize(payload.owner, payload.run_id)
-    if log is None:
-        return _answer("left")
     failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error), faults))
-    state = RunState(log.snapshot)
-    try:
-        head = thread_of(log)
-        await end_even_unsaved(runtime, log, state, head, failure)
-    except Fenced:
-        return _answer("left")
-    return _answer("over")
+
+    async def end(log: RunLog) -> None:
+        await end_even_unsaved(runtime, log, RunState(log.snapshot), thread_of(log), failure)
+
+    is_over = await end_by_force(runtime, payload.owner, payload.run_id, end)
+    return _answer("over" if is_over else "left")
 
 
 def _answer(status: str, pause_s: int = 0) -> Mapping[str, Any]:

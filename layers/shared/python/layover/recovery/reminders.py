@@ -10,7 +10,7 @@ from layover.approvals.bus import publish
 from layover.approvals.decide import tell_and_wake
 from layover.approvals.waiting import is_expired
 from layover.errors import DecisionAlreadyMade, RetryableError
-from layover.ports import StaleWait
+from layover.ports import StaleCall
 from layover.runtime import Runtime
 from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
@@ -50,7 +50,7 @@ async def _try_send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetim
         return await _send(runtime, run, call)
     except DecisionAlreadyMade:
         return None
-    except StaleWait:
+    except StaleCall:
         # Another sweep has sent it, too.
         return runtime.clock.now()
     except RetryableError as error:

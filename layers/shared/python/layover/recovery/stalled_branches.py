@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from layover.approvals.outbox import news_of, wake
-from layover.context.frames import is_at_work
 from layover.runtime import Runtime
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, RunMeta
@@ -31,10 +30,9 @@ async def check_branches(
 
 
 async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
-    """Return whether one of the run's calls is being made, or the operator has stopped everything."""
-    snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
-    at_work = snapshot is not None and is_at_work(snapshot)
-    return at_work or await runtime.allowance.stopped()
+    """Return whether a process is at work on the run, or the operator has stopped everything."""
+    now = await runtime.journal.runs.get(run.owner, run.id)
+    return now is None or not now.at_rest or await runtime.allowance.stopped()
 
 
 async def _check_branch(

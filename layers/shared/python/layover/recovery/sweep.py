@@ -15,7 +15,7 @@ from layover.batches import batched
 from layover.engine.loop import failed
 from layover.engine.state import RunState
 from layover.errors import Fenced, LayoverError, RetryableError
-from layover.ports import DueCheck
+from layover.ports import DueCheck, RunLog
 from layover.records.lifetimes import keep_records, set_ttl
 from layover.recovery.give_up import attempts_used_up
 from layover.recovery.reminders import expire_due, send_due
@@ -26,6 +26,7 @@ from layover.runs.aside import find_waiting, go_on, hand_on
 from layover.runs.cancel import cancel
 from layover.runs.executions import start_successor
 from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
+from layover.runs.seizure import end_by_force
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
 from layover.values.metrics import Metric
@@ -214,13 +215,12 @@ async def _awaits_its_turn(runtime: Runtime, run: RunMeta) -> bool:
 async def _replace_execution(runtime: Runtime, run: RunMeta) -> str:
     """Let the run go on in another execution. After five attempts without a step, it has failed."""
     if run.attempts >= MAX_ATTEMPTS:
-        log = await runtime.journal.writers.seize(run.owner, run.id)
-        if log is None:
-            return "over"
-        over = failed(attempts_used_up(run.id))
-        head, state = thread_of(log), RunState(log.snapshot)
-        await end_even_unsaved(runtime, log, state, head, over)
-        return "failed"
+
+        async def end(log: RunLog) -> None:
+            over, state = failed(attempts_used_up(run.id)), RunState(log.snapshot)
+            await end_even_unsaved(runtime, log, state, thread_of(log), over)
+
+        return "failed" if await end_by_force(runtime, run.owner, run.id, end) else "over"
     n = await start_successor(runtime, run.owner, run.id, run.execution)
     if n is None:
         return "driven"

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 
 from layover.clock import MICROSECOND
-from layover.context.frames import is_at_work
 from layover.context.rendering import render_notices
 from layover.context.repair import without_orphans
 from layover.context.tokens import total_tokens, with_token_count
@@ -40,21 +39,9 @@ class Claim(Enum):
 
 
 async def find_waiting(runtime: Runtime, owner: str, run_id: str) -> RunSnapshot | None:
-    """Return the run, if it only waits for decisions and nothing of it is at work."""
-    # A waiting run reads as such for a moment after a decision, and while other calls of its step run.
+    """Return the run, if it only waits for decisions."""
     snapshot = await runtime.journal.runs.snapshot(owner, run_id)
-    if snapshot is None or not _only_waits(snapshot):
-        return None
-    return snapshot
-
-
-def _only_waits(snapshot: RunSnapshot) -> bool:
-    meta = snapshot.meta
-    if meta.status is not Status.RUNNING or meta.cancel or meta.decided or not meta.waiting:
-        return False
-    # A call may have been decided between the read of META and that of its record.
-    waiting = {call.key for call in snapshot.calls if call.undecided}
-    return waiting == meta.waiting and not is_at_work(snapshot)
+    return snapshot if snapshot is not None and snapshot.meta.only_waits else None
 
 
 def set_aside(head: ThreadHead, snapshot: RunSnapshot) -> SetAside:
@@ -136,15 +123,13 @@ async def take_back(
             raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
         if head.active_run == meta.id:
             return Claim.TAKEN
-        busy, aside = None, None
-        if head.active_run is not None:
-            snapshot = await find_waiting(runtime, meta.owner, head.active_run)
-            aside = set_aside(head, snapshot) if snapshot else None
-            busy = await runtime.journal.runs.get(meta.owner, head.active_run)
-        if head.active_run is None or aside is not None:
-            if await log.take_thread(head, aside):
+        # Read once: one that waits by now, and did not before, has looked for this one already.
+        at = head.active_run
+        active = await runtime.journal.runs.snapshot(meta.owner, at) if at else None
+        if at is None or (active is not None and active.meta.only_waits):
+            if await log.take_thread(head, set_aside(head, active) if active else None):
                 return Claim.TAKEN
-        elif not waits or (busy is not None and await log.wait_for_thread(head, busy)):
+        elif not waits or (active and await log.wait_for_thread(head, active.meta)):
             return Claim.LATER
         # Something changed in between. Requests that collided here must not collide again.
         await sleep(runtime.dice.up_to(min(_MAX_PAUSE_S, 0.01 * 2 ** min(attempt, 5))))

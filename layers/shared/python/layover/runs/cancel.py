@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from layover.context.frames import is_at_work
 from layover.declare.agent import Agent
 from layover.engine.hooks.at_end import (
     CANCEL_HOOKS_GRACE,
@@ -14,8 +13,10 @@ from layover.engine.hooks.at_end import (
 )
 from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
-from layover.errors import DefinitionError, Fenced, NotFound, RetryableError
+from layover.errors import DefinitionError, NotFound, RetryableError
+from layover.ports import RunLog
 from layover.runs.finish import end_even_unsaved, last_events, thread_of
+from layover.runs.seizure import end_by_force
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import (
@@ -37,8 +38,6 @@ cancel: the next read of the thread saves the run first."""
 FORCED_SAVE_HAS_S = 0.15
 """The same after a wait for the process at work on the run."""
 LOOK_EVERY_S = 0.1
-_TRIES = 5
-"""Attempts to end a run when decisions arrive between reading it and ending it."""
 
 
 async def cancel(
@@ -75,12 +74,12 @@ async def cancel(
     save_has_s = SAVE_HAS_S
     # The process at work can end the run better than this one: it can let its tools finish, and knows which
     # of its calls have not begun.
-    while (left := give_up - time()) > 0 and await _is_worked_on(runtime, run):
+    while (left := give_up - time()) > 0 and run.status is Status.RUNNING and not run.at_rest:
         save_has_s = FORCED_SAVE_HAS_S
         await sleep(min(LOOK_EVERY_S, left))
         run = await _now(runtime, run)
     if not run.status.over:
-        await _force(runtime, run, timedelta(seconds=save_has_s), agent)
+        await _force(runtime, run, timedelta(seconds=save_has_s), agent, sleep)
         run = await _now(runtime, run)
     return run
 
@@ -92,14 +91,6 @@ def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
     except DefinitionError:
         return None
     return agent if has_at_end(agent) else None
-
-
-async def _is_worked_on(runtime: Runtime, run: RunMeta) -> bool:
-    """Return whether a process may be at work on one of its calls, while others may wait."""
-    if run.shown_status is not Status.SUSPENDED:
-        return run.status is Status.RUNNING
-    snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
-    return snapshot is not None and is_at_work(snapshot)
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> None:
@@ -114,31 +105,30 @@ async def _drop(runtime: Runtime, run: RunMeta) -> None:
     await runtime.journal.commands.end_queued(run.owner, run.id, outcome, *events)
 
 
-async def _force(runtime: Runtime, run: RunMeta, save_has: timedelta, agent: Agent | None) -> None:
+async def _force(
+    runtime: Runtime,
+    run: RunMeta,
+    save_has: timedelta,
+    agent: Agent | None,
+    sleep: Callable[[float], Awaitable[None]],
+) -> None:
     """Seize the run from a process that does not react, or while it waits, and end it. `agent`: the one whose
     hooks are asked."""
-    for _ in range(_TRIES):
-        # From here on the process that held the run opens no call and ends nothing. It may still close a call
-        # that it opened before.
-        log = await runtime.journal.writers.seize(run.owner, run.id)
-        if log is None:
-            return
+
+    async def end(log: RunLog) -> None:
         # The execution is stopped first: a process that dies in between leaves a flagged run, which the
         # sweeper ends, and never an execution that waits for a run that is over.
         if run.execution is not None:
             # If this fails, the execution finds the run over and does nothing.
             with suppress(RetryableError):
                 await runtime.callbacks.stop(run.execution, "the run was cancelled")
-        try:
-            head = thread_of(log)
-            state = RunState(log.snapshot)
-            if agent is not None:
-                await run_cancel_hooks(runtime, log, state, agent)
-            await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
-        except Fenced:
-            # A decision, a tool's result or another end came first. The next read shows which.
-            continue
-        return
+        head = thread_of(log)
+        state = RunState(log.snapshot)
+        if agent is not None:
+            await run_cancel_hooks(runtime, log, state, agent)
+        await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
+
+    await end_by_force(runtime, run.owner, run.id, end, sleep=sleep)
 
 
 async def _now(runtime: Runtime, run: RunMeta) -> RunMeta:

@@ -104,7 +104,7 @@ async def resume(runtime: Runtime, payload: ResumePayload) -> WaitingCall:
         logger.info("the call was settled elsewhere", extra={"run_id": payload.run_id})
         return _as_done(payload.call)
     run = log.snapshot.meta
-    if run.waiting - {call.key}:
+    if item.status == "waiting" or run.waiting - {call.key}:
         # The run may only wait from now on, and until the last of its branches ends no turn looks.
         await hand_on(runtime, run.owner, run.thread_id)
     return item

@@ -16,6 +16,7 @@ from layover.adapters.journal.heads import (
     set_aside,
     set_aside_changes,
 )
+from layover.adapters.journal.items.calls import change_call
 from layover.adapters.journal.items.records import (
     INLINE_CALLER,
     INLINE_INPUT,
@@ -59,9 +60,9 @@ from layover.values.runs.run import (
     MAX_QUEUE,
     MAX_WAITING_RUNS,
     CallRecord,
-    CallState,
     OnBusy,
     Outcome,
+    Phase,
     RunMeta,
     Status,
 )
@@ -263,24 +264,21 @@ class TableRunCommands:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("execution", execution), Equals("status", Status.RUNNING.value))
-        # If a decision comes first, this condition fails, and the caller answers its token itself. A later
-        # decision finds the token, so no decision is lost.
-        waits = all_of(
-            Equals("state", CallState.WAITING.value),
-            Equals("attempt", attempt),
-            Missing("decision"),
-        )
-        try:
-            await self._table.transact(
-                [
-                    Check(pk, META, is_driver),
-                    Update(pk, key, set={"token": token}, when=waits),
-                ],
-                self._dice.hex(16),
-            )
-        except TransactionFailed:
-            return None
-        return await self._runs.call(owner, run_id, key)
+        while True:
+            # A decision that comes first is found here, and the caller answers its token itself. A later one
+            # finds the token, so no decision is lost.
+            call = await self._runs.call(owner, run_id, key)
+            if call is None or not call.undecided or call.attempt != attempt:
+                return None
+            stores = change_call(pk, call, {"token": token})
+            try:
+                await self._table.transact([Check(pk, META, is_driver), stores], self._dice.hex(16))
+            except TransactionFailed as failure:
+                if 0 in failure.failed:
+                    return None
+                # It has changed since it was read: a vote, a reminder.
+                continue
+            return call.written(token=token)
 
     async def owe(self, owner: str, run_id: str, debt: Debt) -> None:
         """See `ports.RunCommands`."""
@@ -357,6 +355,8 @@ class TableRunCommands:
             Equals("status", Status.RUNNING.value), same("execution", execution), Equals("n", n - 1)
         )
         now = rfc3339(self._clock.now())
+        # A run that rests does so until the next execution's turn takes it; what was to be ended goes on.
+        resting = Phase.RESTING.value
         # The number is written before the execution is started. One of two callers fails here, so the
         # execution with this number is started once. A death between the two leaves a run that is due.
         changes: dict[str, Any] = {
@@ -364,6 +364,7 @@ class TableRunCommands:
             "execution": f"{run_id}-{n}",
             "history": 0,
             "lost_at": None,
+            "phase": resting if item.get("phase") == resting else Phase.TURN.value,
             "gsi2sk": now,
             **({"attempts": 0, "redriven_at": now} if fresh else {}),
         }
@@ -390,9 +391,11 @@ class TableRunCommands:
         """See `ports.RunCommands`."""
         pk = Keys(owner).run(run_id)
         is_driver = all_of(Equals("status", Status.RUNNING.value), Equals("execution", execution))
-        changes = {"attempts": 0} if fresh else {}
+        changes: dict[str, Any] = {"attempts": 0} if fresh else {}
         if rests is not None:
-            changes["rests"] = rests
+            # Only the turn that has this epoch may leave the run: another may have taken it since.
+            is_driver = all_of(is_driver, Equals("epoch", rests))
+            changes["phase"] = Phase.RESTING.value
         try:
             spent = Update(pk, META, set=changes, add={"history": events}, when=is_driver)
             item = await write_once(self._table, spent, written_by(self._dice))

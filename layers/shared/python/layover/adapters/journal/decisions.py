@@ -6,6 +6,7 @@ from typing import Any
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.inbox import TableInbox
+from layover.adapters.journal.items.calls import change_call
 from layover.adapters.journal.items.index import check_cursor
 from layover.adapters.journal.items.records import votes_text, wait_attributes
 from layover.adapters.journal.log.events import EventLog
@@ -13,25 +14,14 @@ from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade, NotFound
 from layover.keys import META, Keys
-from layover.ports import Decided, StaleVotes, StaleWait
-from layover.ports.table import (
-    Action,
-    AllOf,
-    Condition,
-    Equals,
-    Item,
-    Missing,
-    TransactionFailed,
-    Update,
-    all_of,
-    same,
-)
+from layover.ports import Decided, StaleCall
+from layover.ports.table import Action, Equals, TransactionFailed, Update
 from layover.values.decision import Vote
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.event import Event
-from layover.values.runs.run import CallRecord, CallState, Decision, DecisionKind, RunMeta, Status
+from layover.values.runs.run import CallRecord, CallState, Decision, RunMeta, Status
 from layover.values.runs.views import OpenApproval
 
 _CALL, _META = 0, 1
@@ -84,18 +74,15 @@ class TableDecisions:
         votes: Sequence[Vote] | None = None,
     ) -> Decided:
         """See `ports.Decisions`. The call leaves every list of waiting calls."""
+        _check_waits(run, call)
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         folder = keys.bodies(run.thread_id, run.id)
         packed = await self._bodies.pack_value(folder, decision.model_dump_json())
         # Remove it from the owner's index and from the approvers' index. Lists show only what is in one of
         # them.
         left = dict.fromkeys(("gsi1pk", "gsi1sk", "gsi2pk", "gsi2sk"))
-        settles = Update(
-            keys.run(run.id),
-            call.key,
-            set={"decision": packed, **left, **await self._write_vote(folder, call, votes)},
-            when=_condition(call, decision, votes),
-        )
+        vote = await self._write_vote(folder, call, votes)
+        settles = change_call(keys.run(run.id), call, {"decision": packed, **left, **vote})
         # Due at once, and owed: if this process dies before it tells the bus and answers the token, the
         # sweeper does both. The run must be running, whatever its epoch: whoever decides is not a writer of
         # the run, and fences nobody.
@@ -127,13 +114,10 @@ class TableDecisions:
         *events: Event,
     ) -> CallRecord:
         """See `ports.Decisions`."""
+        _check_waits(run, call)
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
-        counts = Update(
-            keys.run(run.id),
-            call.key,
-            set=await self._write_vote(keys.bodies(run.thread_id, run.id), call, votes),
-            when=_waits_as_voted(call),
-        )
+        vote = await self._write_vote(keys.bodies(run.thread_id, run.id), call, votes)
+        counts = change_call(keys.run(run.id), call, vote)
         running = Equals("status", Status.RUNNING.value)
         meta = Update(
             keys.run(run.id),
@@ -157,22 +141,20 @@ class TableDecisions:
         self, run: RunMeta, call: CallRecord, amended: CallRecord, *events: Event
     ) -> None:
         """See `ports.Decisions`."""
+        _check_waits(run, call)
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         before, after = wait_attributes(call), wait_attributes(amended)
         changes = {name: value for name, value in after.items() if value != before[name]}
-        as_read = [same(name, before[name]) for name in changes]
         if "escalated" in changes:
             # Its new approvers find it from the same write on.
             changes |= await self._inbox.place(run, amended, amended.rule)
-        wait = Update(
-            keys.run(run.id), call.key, set=changes, when=all_of(*_waits(call).parts, *as_read)
-        )
+        wait = change_call(keys.run(run.id), call, changes)
         running = Equals("status", Status.RUNNING.value)
         meta = Update(keys.run(run.id), META, set={"updated_at": now}, when=running)
         try:
             await self._write(run, [wait, meta], events)
         except TransactionFailed as failure:
-            raise _refusal_of_change(run, call, failure) from failure
+            raise _refusal_of(run, call, failure) from failure
         meta_now = await self._runs.get(run.owner, run.id)
         # Notify here, because this does not wake a process that would deliver its event.
         self._backing.sink.notify(run.owner, run.id, meta_now.sockets if meta_now else ())
@@ -187,7 +169,6 @@ class TableDecisions:
     async def _write_vote(
         self, folder: str, call: CallRecord, votes: Sequence[Vote] | None
     ) -> dict[str, Any]:
-        # A condition can only compare the number, since the votes are a body, which may be in S3.
         if votes is None:
             return {}
         packed = await self._bodies.pack_value(folder, votes_text(votes))
@@ -220,48 +201,19 @@ def _owed(kind: DebtKind, call: CallRecord) -> str:
     return str(Debt(kind, call.attempt, call.key))
 
 
+def _check_waits(run: RunMeta, call: CallRecord) -> None:
+    if not call.undecided:
+        raise _refusal(run)
+
+
 def _refusal_of(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
-    """Return the error to raise: StaleVotes if only votes (and their events) came in between."""
-    old = _still_waits(call, failure)
-    if old is not None and old.get("voted", 0) != call.voted:
-        return StaleVotes()
-    return DecisionAlreadyMade("the call is decided already, or does not wait", run_id=run.id)
-
-
-def _refusal_of_change(run: RunMeta, call: CallRecord, failure: TransactionFailed) -> Exception:
-    """Return the error to raise: StaleWait if only the same kind of change came in between."""
-    if _still_waits(call, failure) is not None:
-        return StaleWait()
-    return DecisionAlreadyMade("the call is decided already, or does not wait", run_id=run.id)
-
-
-def _still_waits(call: CallRecord, failure: TransactionFailed) -> Item | None:
-    """Return the call's item as the failed write met it, if it still waits undecided for this attempt."""
+    """Return the error to raise: StaleCall if the call still waits undecided for this attempt."""
     old = failure.failed.get(_CALL)
     if _META in failure.failed or old is None or "decision" in old:
-        return None
-    as_seen = (old["state"], old["attempt"]) == (CallState.WAITING.value, call.attempt)
-    return old if as_seen else None
+        return _refusal(run)
+    waits = (old["state"], old["attempt"]) == (CallState.WAITING.value, call.attempt)
+    return StaleCall() if waits else _refusal(run)
 
 
-def _condition(call: CallRecord, decision: Decision, votes: Sequence[Vote] | None) -> Condition:
-    """Return the condition of a decision."""
-    if decision.kind is DecisionKind.EXPIRED:
-        # A person may have been told a moment ago that the call waits for longer.
-        extended_to = wait_attributes(call)["extended_to"]
-        return all_of(*_waits(call).parts, same("extended_to", extended_to))
-    return _waits(call) if votes is None else _waits_as_voted(call)
-
-
-def _waits_as_voted(call: CallRecord) -> Condition:
-    """Return the condition of `_waits` and that no vote has been added since."""
-    return all_of(*_waits(call).parts, same("voted", call.voted or None))
-
-
-def _waits(call: CallRecord) -> AllOf:
-    """Return the condition that the call still waits undecided, as the caller that decides has read it."""
-    return all_of(
-        Equals("state", CallState.WAITING.value),
-        Equals("attempt", call.attempt),
-        Missing("decision"),
-    )
+def _refusal(run: RunMeta) -> DecisionAlreadyMade:
+    return DecisionAlreadyMade("the call is decided already, or does not wait", run_id=run.id)

@@ -33,7 +33,7 @@ from layover.ports.table import (
     same,
 )
 from layover.values.page import Page
-from layover.values.runs.run import FinishReason, Outcome, RunMeta, Status
+from layover.values.runs.run import WAITS_BY, FinishReason, Outcome, Phase, RunMeta, Status
 from layover.values.thread import ThreadEdit, ThreadHead, after
 
 _THREADS = "T#"
@@ -160,14 +160,18 @@ def set_aside(aside: SetAside) -> Update:
     """Return the write of a run's META by which another run takes its thread: it still only waits, as it did
     when it was read."""
     run = aside.run
-    still = all_of(
-        Equals("status", Status.RUNNING.value),
-        Equals("epoch", run.epoch),
-        Equals("waiting", run.waiting),
-        Missing("decided"),
-        Missing("cancel"),
-    )
-    return Update(Keys(run.owner).run(run.id), META, set={"aside": True}, when=still)
+    return Update(Keys(run.owner).run(run.id), META, set={"aside": True}, when=as_it_waits(run))
+
+
+def as_it_waits(run: RunMeta) -> Condition:
+    """Return the condition that the run still waits, or works, as it did when it was read."""
+    facts = {name: getattr(run, name) for name in WAITS_BY}
+    # Neither False nor an empty set is stored.
+    stored = {
+        name: None if value is False or value == frozenset() else value
+        for name, value in facts.items()
+    }
+    return all_of(*(same(name, value) for name, value in stored.items()))
 
 
 def set_aside_changes(head: ThreadHead, aside: SetAside) -> dict[str, Any]:
@@ -322,6 +326,7 @@ class QueueHandover:
             "execution": f"{run_id}-{n}",
             "history": 0,
             "lost_at": None,
+            "phase": Phase.TURN.value,
             "ready": None,
             "hears": outcome.leaf_id,
             "updated_at": now,

@@ -1,8 +1,8 @@
 """One writer's access to a run's journal (`ports.RunLog`): every fact and its events in one transaction.
 
-This module has the facts and their conditions; `log.writer` orders the writes. Three conditions carry
-everything (docs/adr/0002-epochs-and-conditional-writes.md): META has this writer's epoch and is running; a
-call that is open names this writer; a call that another process may change has not changed since the read."""
+This module has the facts and their conditions; `log.writer` orders the writes. Two conditions carry
+everything (docs/adr/0002-epochs-and-conditional-writes.md): META is running, under this writer's epoch and in
+a phase in which it may act; a call is as this writer read it, or last wrote it (`items.calls`)."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,13 @@ from layover.adapters.journal.expiry import RecordExpiry, is_in_s3, owes_at_most
 from layover.adapters.journal.followers.watchers import Watchers
 from layover.adapters.journal.heads import (
     QueueHandover,
+    as_it_waits,
     as_read,
     set_aside,
     set_aside_changes,
 )
 from layover.adapters.journal.inbox import TableInbox
+from layover.adapters.journal.items.calls import put_call
 from layover.adapters.journal.items.places import place_in_lists
 from layover.adapters.journal.items.records import (
     call_body,
@@ -34,13 +36,13 @@ from layover.adapters.journal.runs import TableRuns
 from layover.clock import from_rfc3339, rfc3339
 from layover.context.call_ends import end_events, turn_end
 from layover.context.transcript import own_steps
+from layover.errors import Fenced
 from layover.keys import HEAD, META, Keys, path_of, said_key
 from layover.ports import CancelRequest, Ended, SetAside
 from layover.ports.table import (
     Action,
     Check,
     Condition,
-    Differs,
     Equals,
     Exists,
     Missing,
@@ -48,6 +50,7 @@ from layover.ports.table import (
     TransactionFailed,
     Update,
     all_of,
+    any_of,
     same,
 )
 from layover.values.message import Message
@@ -59,6 +62,7 @@ from layover.values.runs.run import (
     CallState,
     DecisionKind,
     Outcome,
+    Phase,
     RunMeta,
     RunSnapshot,
     Status,
@@ -80,8 +84,10 @@ class TableRunLog:
         runs: TableRuns,
         next_seq: int | None,
         head: ThreadHead | None,
+        is_branch: bool = False,
     ) -> None:
         meta = snapshot.meta
+        self._is_branch = is_branch
         self._bodies = backing.bodies
         self._clock = backing.clock
         self._handover = QueueHandover(backing)
@@ -206,8 +212,13 @@ class TableRunLog:
         """Open calls in one transaction, before they run. Each is given in its journaled state."""
         # Only `settle` opens decided calls, one at a time. META no longer lists the call as decided, in the
         # same transaction, or the sweeper would wake it again.
-        decided_key = next((c.key for c in calls if c.state is CallState.WAITING), None)
-        fence = self._meta({}, decided_key) if decided_key else Check(self._pk, META, self._fence())
+        waiting_call = next((c for c in calls if c.state is CallState.WAITING), None)
+        # META lists a tool that a branch runs, so that nobody takes the run for one that only waits. What a
+        # sub-agent does is the next turn's work.
+        begins = calls[0].key if self._is_branch and calls[0].child is None else None
+        fence: Action = Check(self._pk, META, self._fence())
+        if waiting_call or begins:
+            fence = self._meta({}, waiting_call, begins=begins)
         await self._writer.write([fence, *await self._opening(calls)], events)
 
     async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
@@ -217,7 +228,7 @@ class TableRunLog:
         items = await self._items_of(calls, CallState.OPEN)
         rows = await self._audit.hook_rows(self._snapshot.meta, calls)
         pairs = zip(calls, items, strict=True)
-        return [*rows, *(Put(self._pk, c.key, i, when=self._is_unchanged(c)) for c, i in pairs)]
+        return [*rows, *(self._put(c, i) for c, i in pairs)]
 
     async def close_call(
         self,
@@ -230,7 +241,7 @@ class TableRunLog:
         [item] = await self._items_of([call], CallState.SETTLED)
         meta_changes, marks = self._end_step(ended_step)
         is_mine = call.state is CallState.OPEN and call.opener == self._opener
-        if is_mine and self._progressed and events:
+        if is_mine and self._progressed and events and not self._is_branch:
             # META stays unchanged: it has nothing new, and is not needed as a fence. The call's own condition
             # names its opener, and the end of a run first settles its calls, and closes its log. The call
             # itself records that its step ended; the next step, or the end, records it in META.
@@ -240,13 +251,13 @@ class TableRunLog:
             # Without the epoch, because a writer that was fenced off may still record the result of the tool
             # that it ran. Without that result, the call would be in doubt.
             progress = {"attempts": 0, **meta_changes}
-            marks.append(Update(self._pk, META, set=progress, when=Equals("status", "running")))
+            running, left = Equals("status", "running"), self._left_by(call)
+            marks.append(Update(self._pk, META, set=progress, exclude=left, when=running))
         else:
             # The call is planned, decided, or open by a dead writer. Only the holder of the run may settle
             # it.
-            decided_key = call.key if call.state is CallState.WAITING else None
-            marks.append(self._meta({"attempts": 0, **meta_changes}, decided_key))
-        put = Put(self._pk, call.key, item, when=self._is_unchanged(call))
+            marks.append(self._meta({"attempts": 0, **meta_changes}, call))
+        put = self._put(call, item)
         write = self._writer.write if wait else self._writer.begin
         await write([put, *marks], events)
         self._progressed = True
@@ -296,7 +307,7 @@ class TableRunLog:
                 "gsi1sk": f"A#{requested}#{run.id}#{call.key}",
                 **place,
             }
-            puts.append(Put(self._pk, call.key, item, when=self._is_unchanged(call)))
+            puts.append(self._put(call, item))
         changes: dict[str, Any] = {"updated_at": rfc3339(self._clock.now()), "attempts": 0}
         if run.records_expire_at is not None:
             changes["records_kept"] = True
@@ -304,8 +315,9 @@ class TableRunLog:
             # The sweeper looks at once, and knows then when to look again: it may have put off its look at
             # this run for an hour, because another call waits.
             changes["gsi2sk"] = changes["updated_at"]
-        # Decided, and not taken up: its tool would run with other arguments than were approved.
-        asked_again = next((c.key for c in calls if c.state is CallState.WAITING), None)
+        # One that was decided and is not taken up (its tool would run with other arguments than were
+        # approved), or that a branch has opened.
+        earlier = next((c for c in calls if c.state is not CallState.PLANNED), None)
         if any(places):
             puts.append(self._inbox.pointer(run))
             changes["pointed"] = True
@@ -315,7 +327,7 @@ class TableRunLog:
             META,
             set=changes,
             include={"waiting": frozenset(c.key for c in calls)},
-            exclude=self._exclude(asked_again),
+            exclude=self._exclude(earlier),
             when=self._fence(),
         )
         await self._writer.write([*puts, waits], events)
@@ -323,22 +335,19 @@ class TableRunLog:
     async def cancel_calls(
         self, calls: Sequence[CallRecord], *events: Event, more_follow: bool = False
     ) -> None:
-        """Settle calls as they are given. Raises Fenced also if one was decided or settled meanwhile (its
-        opener needs no epoch): read the run again then; what was settled stays."""
+        """Settle calls as they are given. Raises Fenced also if one is no longer as it was read (its opener
+        closes it without an epoch, and so does whoever decides): read the run again then; what was settled
+        stays."""
         # With META, and a row of the audit for each, MAX_CANCELLED calls fit into a transaction.
         changes = {} if more_follow else {"waiting": None, "decided": None}
         owes = frozenset(debt for call in calls for debt in _debts_of_cut(call))
         actions: list[Action] = [self._meta(changes, owes=owes)]
         items = await self._items_of(calls, CallState.SETTLED)
         for call, item in zip(calls, items, strict=True):
-            # For a call that waited undecided, the cancel is the decision. The first decision wins, and a
-            # person's may have come since the run was read.
-            undecided = call.decision is not None and call.decision.kind is DecisionKind.CANCELLED
-            unsettled = Differs("state", CallState.SETTLED.value)
-            when = all_of(unsettled, Missing("decision")) if undecided else unsettled
             # The token stays, for whoever wakes the branch.
-            actions.append(Put(self._pk, call.key, {**item, "token": call.token}, when=when))
-            if undecided and call.decision is not None:
+            actions.append(put_call(self._pk, call, {**item, "token": call.token}))
+            if call.decision is not None and call.decision.kind is DecisionKind.CANCELLED:
+                # The call waited undecided, so the cancel is the decision.
                 row = AuditRow.of(self._snapshot.meta, call, call.decision)
                 actions.append(await self._audit.put(row))
         await self._writer.write(actions, events)
@@ -378,11 +387,7 @@ class TableRunLog:
         )
         # Still at work as read: a run that waits since has looked for runs that are ready, and did not find
         # this one.
-        at_work = Check(
-            self._keys.run(busy.id),
-            META,
-            all_of(Equals("status", "running"), same("waiting", busy.waiting or None)),
-        )
+        at_work = Check(self._keys.run(busy.id), META, as_it_waits(busy))
         # Nothing drives it until then, and the sweeper looks whether that is missed.
         try:
             await self._writer.write([self._meta({"ready": True}), joins, at_work])
@@ -476,20 +481,39 @@ class TableRunLog:
         return place_in_lists({**facts, "status": status.value}, outcome)
 
     def _fence(self) -> Condition:
-        return all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
+        mine = all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
+        if not self._is_branch:
+            # Each epoch has one writer that took it.
+            return mine
+        # A run without a phase was left waiting by a release that had none.
+        return all_of(mine, any_of(Equals("phase", Phase.RESTING.value), Missing("phase")))
+
+    def _put(self, call: CallRecord, item: dict[str, Any]) -> Put:
+        """Return the write of a call that begins, goes on, or is settled with a result."""
+        if call.undecided:
+            raise Fenced("the call waits for a decision", run_id=call.run_id)
+        return put_call(self._pk, call, item)
+
+    def _left_by(self, call: CallRecord | None) -> dict[str, str]:
+        """Return the set of META that a call leaves which is opened, settled, or waits again."""
+        if call is not None and call.state is CallState.WAITING:
+            return {"decided": call.key}
+        return {"branches": call.key} if call is not None and self._is_branch else {}
 
     def _meta(
         self,
         changes: dict[str, Any],
-        settles: str | None = None,
+        call: CallRecord | None = None,
         *,
+        begins: str | None = None,
         owes: frozenset[str] = frozenset(),
         is_end: bool = False,
         retires: bool = False,
     ) -> Update:
-        """Return a change of META under this epoch. `settles`: the key of a decided call to settle; `owes`:
-        what the run owes from now on; `is_end`: only if the run was sent no message that this writer's
-        snapshot lacks; `retires`: only if it owes nothing that this writer does not know of."""
+        """Return a change of META under this epoch. `call`: the one that is opened or settled with it, if it
+        was decided or open; `begins`: the key of a call that a branch opens; `owes`: what the run owes from
+        now on; `is_end`: only if the run was sent no message that this writer's snapshot lacks; `retires`:
+        only if it owes nothing that this writer does not know of."""
         when = self._fence()
         # Otherwise Fenced, as after any change by others: the run is read again, and goes on.
         if is_end:
@@ -499,23 +523,15 @@ class TableRunLog:
         if owes:
             # DynamoDB takes an attribute once in a write. What is paid waits for the next one.
             return Update(self._pk, META, set=changes, include={"owed": owes}, when=when)
-        return Update(self._pk, META, set=changes, exclude=self._exclude(settles), when=when)
+        include = {"branches": begins} if begins else {}
+        exclude = self._exclude(call)
+        return Update(self._pk, META, set=changes, include=include, exclude=exclude, when=when)
 
-    def _exclude(self, settles: str | None) -> dict[str, str | frozenset[str]]:
-        """Return what leaves META's sets: a decided call that is taken up, and what is paid."""
+    def _exclude(self, call: CallRecord | None) -> dict[str, str | frozenset[str]]:
+        """Return what leaves META's sets: what is paid, and what a call leaves that is opened, settled, or
+        waits again."""
         paid: dict[str, str | frozenset[str]] = {"owed": self._paid} if self._paid else {}
-        return {**paid, "decided": settles} if settles else paid
-
-    def _is_unchanged(self, call: CallRecord) -> Condition:
-        """The condition that the call is still in the state that this writer knows: planned, decided, or open
-        by its opener."""
-        if call.state is CallState.PLANNED:
-            return Missing("pk")
-        state = Equals("state", call.state.value)
-        if call.state is CallState.WAITING:
-            # The attempt as well, since the call may have been resumed, and wait again, since the read.
-            return all_of(state, Equals("attempt", call.attempt), Exists("decision"))
-        return all_of(state, Equals("opener", call.opener))
+        return {**paid, **self._left_by(call)}
 
     async def _items_of(
         self, calls: Sequence[CallRecord], state: CallState

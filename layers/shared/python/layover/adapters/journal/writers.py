@@ -13,18 +13,22 @@ from layover.adapters.once import write_once, written_by
 from layover.clock import rfc3339
 from layover.errors import AttemptsUsedUp, Fenced
 from layover.keys import INPUT, META, Keys
-from layover.ports import RunLog
+from layover.ports import BeingEnded, RunLog
 from layover.ports.table import (
     Below,
     Condition,
     ConditionFailed,
+    Differs,
     Equals,
     Item,
     Update,
     all_of,
+    any_of,
 )
-from layover.values.runs.run import MAX_ATTEMPTS, TURN_EVENTS, RunSnapshot, Status
+from layover.values.runs.run import MAX_ATTEMPTS, TURN_EVENTS, Phase, RunSnapshot, Status
 from layover.values.thread import ThreadHead
+
+_NOT_ENDING = Differs("phase", Phase.ENDING.value)
 
 
 class TableWriters:
@@ -50,10 +54,17 @@ class TableWriters:
         """See `ports.Writers`. Fenced: another writer took the run while this one caught up with its log."""
         try:
             return await self._take(
-                owner, run_id, Equals("execution", execution), Below("attempts", MAX_ATTEMPTS)
+                owner,
+                run_id,
+                Phase.TURN,
+                Equals("execution", execution),
+                Below("attempts", MAX_ATTEMPTS),
+                _NOT_ENDING,
             )
         except ConditionFailed as failure:
             old = failure.old
+            if old and _is_ending(old):
+                return None
             if old and old["status"] == "running" and old.get("execution") == execution:
                 raise AttemptsUsedUp(
                     f"{MAX_ATTEMPTS} attempts made no step", run_id=run_id
@@ -68,23 +79,36 @@ class TableWriters:
 
     async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Writers`. Nothing is written, because branches that settle calls in parallel must not
-        fence each other off. META has this execution's name, and each call its own condition."""
+        fence each other off. The epoch is that of the turn which left the run: its phase tells them from that
+        turn's successors, and each call has its own condition."""
         snapshot = await self._runs.snapshot(owner, run_id)
         if snapshot is None or snapshot.meta.execution != execution:
             return None
-        return self._log_of(snapshot) if snapshot.meta.status == "running" else None
+        running = snapshot.meta.status == "running"
+        return self._log_of(snapshot, is_branch=True) if running else None
 
-    async def seize(self, owner: str, run_id: str) -> RunLog | None:
+    async def seize(self, owner: str, run_id: str, ended_by: int | None = None) -> RunLog | None:
         """See `ports.Writers`."""
+        may_end = (
+            _NOT_ENDING if ended_by is None else any_of(_NOT_ENDING, Equals("epoch", ended_by))
+        )
         try:
-            return await self._take(owner, run_id)
-        except (ConditionFailed, Fenced):
+            return await self._take(owner, run_id, Phase.ENDING, may_end)
+        except ConditionFailed as failure:
+            if failure.old and _is_ending(failure.old):
+                raise BeingEnded(failure.old["epoch"]) from failure
+            return None
+        except Fenced:
             return None
 
-    async def _take(self, owner: str, run_id: str, *conditions: Condition) -> RunLog:
+    async def _take(self, owner: str, run_id: str, phase: Phase, *conditions: Condition) -> RunLog:
         """Take a running run on these conditions. Raises ConditionFailed, Fenced."""
         pk = Keys(owner).run(run_id)
-        changes = {"updated_at": rfc3339(self._backing.clock.now())}
+        changes = {
+            "updated_at": rfc3339(self._backing.clock.now()),
+            "phase": phase.value,
+            "branches": None,
+        }
         # One write fences earlier writers, counts the attempt before any part of it can fail, and counts the
         # most that the turn may add to its execution's history.
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS, "takes": 1}
@@ -117,7 +141,12 @@ class TableWriters:
         return await self._runs.snapshot_of(meta, steps)
 
     def _log_of(
-        self, snapshot: RunSnapshot, *, next_seq: int | None = None, head: ThreadHead | None = None
+        self,
+        snapshot: RunSnapshot,
+        *,
+        next_seq: int | None = None,
+        head: ThreadHead | None = None,
+        is_branch: bool = False,
     ) -> TableRunLog:
         return TableRunLog(
             self._backing,
@@ -127,4 +156,10 @@ class TableWriters:
             runs=self._runs,
             next_seq=next_seq,
             head=head,
+            is_branch=is_branch,
         )
+
+
+def _is_ending(item: Item) -> bool:
+    """Return whether somebody has seized the run to end it, and has not done so yet."""
+    return bool(item["status"] == "running" and item.get("phase") == Phase.ENDING.value)

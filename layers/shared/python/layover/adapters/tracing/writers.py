@@ -146,9 +146,9 @@ class TracedWriters:
         log = await self._writers.attach(owner, run_id, execution)
         return None if log is None else self._traced(log)[0]
 
-    async def seize(self, owner: str, run_id: str) -> RunLog | None:
+    async def seize(self, owner: str, run_id: str, ended_by: int | None = None) -> RunLog | None:
         """See `ports.Writers`."""
-        log = await self._writers.seize(owner, run_id)
+        log = await self._writers.seize(owner, run_id, ended_by)
         if log is not None:
             return await self._take(log)
         await self._tell_end(owner, run_id)

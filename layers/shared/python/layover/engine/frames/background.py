@@ -131,7 +131,7 @@ class Background:
         }
         record = call.model_copy(update=changes)
         await self._log.close_call(record, *loop_events(record, self._clock.now()))
-        self._state.update(record)
+        self._state.update(record.written())
 
 
 def _notice(call: CallRecord, state: RunState) -> Message:

@@ -187,8 +187,8 @@ class ModelStep:
         # The state changes after the journal: if the write fails, the run stays unchanged.
         self._state.add(step)
         for call in first.calls:
-            changes = {"state": CallState.OPEN, "opener": self._log.opener}
-            self._state.update(call.model_copy(update=changes))
+            opener = self._log.opener
+            self._state.update(call.written(state=CallState.OPEN, opener=opener))
         if is_complete:
             self._state.step_ended = step.index
 

@@ -44,4 +44,4 @@ async def put_answers(
         settled_at=clock.now(),
     )
     await log.close_call(record)
-    state.update(record.model_copy(update={"state": CallState.SETTLED}))
+    state.update(record.written(state=CallState.SETTLED))

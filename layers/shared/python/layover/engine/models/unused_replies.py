@@ -47,7 +47,7 @@ class UnusedReplies:
             settled_at=now,
         )
         await core.log.close_call(record)
-        state.update(record.model_copy(update={"state": CallState.SETTLED}))
+        state.update(record.written(state=CallState.SETTLED))
 
 
 def priced(core: FrameCore, model: str, usage: Usage) -> Usage:

@@ -43,8 +43,8 @@ class CallRecords:
     async def open(self, calls: Sequence[CallRecord], *events: Event) -> list[CallRecord]:
         """Journal that calls begin to run, together. Return them as they are then."""
         await self._log.open_calls(calls, *events)
-        changes = {"state": CallState.OPEN, "opener": self._log.opener}
-        open_calls = [call.model_copy(update=changes) for call in calls]
+        opener = self._log.opener
+        open_calls = [call.written(state=CallState.OPEN, opener=opener) for call in calls]
         for call in open_calls:
             self._state.update(call)
         return open_calls
@@ -89,7 +89,7 @@ class CallRecords:
                 else None,
             }
         )
-        record = settled.model_copy(update={"state": CallState.SETTLED, "opener": self._log.opener})
+        record = settled.written(state=CallState.SETTLED, opener=self._log.opener)
         before = self._state.calls.get(call.key)
         self._state.update(record)
         complete = self._state.settled(step) and self._state.step_ended < step.index
@@ -125,5 +125,4 @@ def _with_suspension(call: CallRecord, suspension: Suspension) -> CallRecord:
 def _waiting_now(call: CallRecord) -> CallRecord:
     """Return a call whose suspension was journaled in the state that it then has."""
     fresh = {"opener": None, "token": None, "decision": None}
-    waits = {"state": CallState.WAITING, "attempt": call.attempt + 1}
-    return call.model_copy(update={**waits, **fresh})
+    return call.written(state=CallState.WAITING, attempt=call.attempt + 1, **fresh)

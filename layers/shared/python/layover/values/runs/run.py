@@ -130,6 +130,17 @@ class Suspension(Value):
         return self.approval is not None and self.approval.has_timers
 
 
+class Phase(StrEnum):
+    """The writer that may act on a run which is running (docs/run-lifecycle.md#phases)."""
+
+    TURN = "turn"
+    """A turn: it opens calls and asks the model."""
+    RESTING = "resting"
+    """Its branches: each opens the one call that was decided. Another run may take the thread."""
+    ENDING = "ending"
+    """The process that took the run to end it: nobody opens a call any more."""
+
+
 class CallState(StrEnum):
     """`planned` has no record yet. A decided call is `waiting` with a decision until Resume opens it."""
 
@@ -149,6 +160,9 @@ class CallRecord(Value):
     tool_name: str
     args: Json
     state: CallState = CallState.PLANNED
+    rev: int | None = None
+    """The number of the write that left the record as it was read; 0: a release wrote it that did not count.
+    None: the call has no record."""
     opener: str | None = None
     attempt: int = 0
     """Counts suspensions from 1; 0 before the first."""
@@ -190,6 +204,10 @@ class CallRecord(Value):
     """False if the model's request did not have the tool: such a call finds none."""
     denial: str | None = Field(default=None, exclude_if=lambda value: value is None)
     """The id of the call whose denial is the result of this one, for which nobody was asked."""
+
+    def written(self, **changes: Any) -> "CallRecord":
+        """Return the record as a write leaves it that makes these changes."""
+        return self.model_copy(update={**changes, "rev": (self.rev or 0) + 1})
 
     @property
     def proposed(self) -> Json:
@@ -456,8 +474,11 @@ class RunMeta(Value):
     """The time of the first message that the run was sent and did not read, once it is over."""
     takes: int = 0
     """Count of the writers that took the run, one after another."""
-    rests: int = 0
-    """The epoch of the last writer that left the run waiting: until another takes it, no turn is at work."""
+    phase: Phase | None = None
+    """The writer that may act on it now; None: nobody has taken it yet, or a release took it that had no
+    phases."""
+    branches: frozenset[str] = frozenset()
+    """Keys of the calls that branches have opened since the run rests."""
     left: int = 0
     """The number of the last writer whose process recorded the spans of its work before it ended. Only a
     process that traces notes it."""
@@ -471,9 +492,27 @@ class RunMeta(Value):
         return expire and now >= self.created_at + RECORDS_KEPT_AFTER
 
     @property
+    def at_rest(self) -> bool:
+        """True if no process is at work on it: no turn, no branch that runs a tool, and nobody who ends
+        it."""
+        return self.phase is Phase.RESTING and not self.branches
+
+    @property
+    def only_waits(self) -> bool:
+        """True if it does nothing but wait for decisions: another run may take its thread. It depends on
+        `WAITS_BY` and on nothing else."""
+        waits = bool(self.waiting) and not self.decided and not self.cancel
+        return self.status is Status.RUNNING and self.at_rest and waits
+
+    @property
     def shown_status(self) -> Status:
         """The status that callers see."""
         return self.status.for_callers(waits=bool(self.waiting))
+
+
+WAITS_BY = ("status", "phase", "epoch", "branches", "waiting", "decided", "cancel")
+"""The fields by which a run only waits. Whoever takes its thread does so on the condition that all of them
+are as it read them."""
 
 
 class RunSnapshot(Value):

@@ -28,6 +28,7 @@ RUN_VERSION = 1
 HEAD_VERSION = 1
 _CALL_ATTRIBUTES = {
     "state",
+    "rev",
     "opener",
     "attempt",
     "token",
@@ -214,6 +215,7 @@ def call_from(
             "key": item["sk"],
             "run_id": run_id,
             "state": item["state"],
+            "rev": item.get("rev", 0),
             "opener": item.get("opener"),
             "attempt": item["attempt"],
             "token": item.get("token"),

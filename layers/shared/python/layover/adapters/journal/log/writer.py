@@ -365,9 +365,8 @@ class LogWriter:
                     # The connection waits for the end, so the run may not leave the watch index yet.
                     raise TtlNotSet from failure
                 return await self._attempt(actions, sets_ttl)
-            # In the run's partition, another writer shows in META's epoch, in a call's opener or attempt, and
-            # in an existing step. A batch is only in the way; the caller handles HEAD and the queue's next
-            # run.
+            # In the run's partition, another writer shows in META's epoch and phase, in a call's rev, and in
+            # an existing step. A batch is only in the way; the caller handles HEAD and the queue's next run.
             if any(
                 actions[i].pk == self._pk and not actions[i].sk.startswith(EVENT_PREFIX)
                 for i in failure.failed
