@@ -290,7 +290,7 @@ async def test_what_waits_for_a_wake_up_is_woken_before_its_run_is_retired() -> 
     async def dies(*_: Any) -> bool:
         raise Crash
 
-    bus.wake = dies  # type: ignore[method-assign]
+    bus.wake = dies  # type: ignore[method-assign, assignment]
     with pytest.raises(Crash):
         await cancel(bench.plain, ANN, run_id, by=Actor(sub=ANN))
     bus.wake = wake  # type: ignore[method-assign]

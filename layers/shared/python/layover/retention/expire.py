@@ -71,7 +71,8 @@ async def _expire_page(
 def after_failures(runtime: Runtime, failures: int) -> datetime:
     """Return the time of the next look at an item of which a look has failed, after so many others in a row:
     what fails for long takes few looks from others."""
-    return runtime.clock.now() + runtime.settings.sweep_patience * min(2**failures, MAX_PAUSE)
+    pause: timedelta = runtime.settings.sweep_patience * min(2**failures, MAX_PAUSE)
+    return runtime.clock.now() + pause
 
 
 def _outcome(due: Due, again: datetime | None) -> str:
