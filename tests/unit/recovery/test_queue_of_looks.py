@@ -8,7 +8,9 @@ from layover import Agent, Approval, tool
 from layover.adapters.inmemory.model import call, say
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.sweep import in_turn
+from layover.approvals.extend import extend
 from layover.keys import CONNECTION, DUE, META, Keys
+from layover.recovery.reminders import expire_due
 from layover.recovery.sweep import sweep
 from layover.retention.expire import MAX_PAUSE
 from layover.runs.accept import StartRun, start_run
@@ -88,9 +90,9 @@ async def test_a_thousand_dues_of_one_owner_keep_no_export_of_another_from_its_l
     assert await bench.table.due(DUE, "9999", 10) == []
 
 
-async def ready(expires_after: timedelta | None = None) -> tuple[Bench, str, str]:
-    """A run that waits for its thread, and still for a decision, which it reminds people of after an hour;
-    and the run that holds the thread."""
+async def ready(expires_after: timedelta | None = None) -> tuple[Bench, str]:
+    """A run that waits for its thread, which another one holds, and still for a decision, which it reminds
+    people of after an hour."""
 
     @tool(needs_approval=Approval(by=["finance"], remind_after=HOUR), expires_after=expires_after)
     async def pay_out(amount: int) -> str:
@@ -106,11 +108,11 @@ async def ready(expires_after: timedelta | None = None) -> tuple[Bench, str, str
     assert await log.wait_for_thread(await bench.head(), await bench.meta(busy.id))
     meta = await bench.meta(run_id)
     assert (meta.ready, len(meta.waiting)) == (True, 1)
-    return bench, run_id, busy.id
+    return bench, run_id
 
 
 async def test_a_run_that_waits_for_its_thread_reminds_all_the_same() -> None:
-    bench, _, _ = await ready()
+    bench, _ = await ready()
     for _ in range(130):
         await swept(bench)
     sent = [d["n"] for kind, d in bench.callbacks.events if kind == "ApprovalReminder"]
@@ -118,10 +120,28 @@ async def test_a_run_that_waits_for_its_thread_reminds_all_the_same() -> None:
 
 
 async def test_a_call_of_a_run_that_waits_for_its_thread_expires_all_the_same() -> None:
-    bench, run_id, _ = await ready(expires_after=90 * MINUTE)
+    bench, run_id = await ready(expires_after=90 * MINUTE)
     for _ in range(95):
         await swept(bench)
     decision = (await bench.call(run_id, "call_1")).decision
     assert decision.kind == "expired"
     kinds = [kind for kind, _ in bench.callbacks.events]
     assert kinds.count("ApprovalDecided") in (1, 2)
+
+
+async def test_a_call_that_expires_later_since_it_was_read_goes_on_waiting() -> None:
+    bench, run_id = await ready(expires_after=90 * MINUTE)
+    read = await bench.call(run_id, "call_1")
+    later = bench.clock.now() + 10 * HOUR
+    await extend(
+        bench.plain, Actor(sub="bea", groups=frozenset({"finance"})), run_id, "call_1", later
+    )
+    bench.clock.advance(2 * HOUR)
+    await expire_due(bench.plain, await bench.meta(run_id), [read])
+    assert (await bench.call(run_id, "call_1")).decision is None
+    assert (
+        await expire_due(
+            bench.plain, await bench.meta(run_id), [await bench.call(run_id, "call_1")]
+        )
+        == later
+    )

@@ -37,7 +37,8 @@ async def expire_due(
         if not is_expired(call, now):
             continue
         decision = Decision(kind=DecisionKind.EXPIRED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
-        with suppress(DecisionAlreadyMade):
+        # Somebody may have let it expire later since it was read: the next look has both.
+        with suppress(DecisionAlreadyMade, StaleCall):
             event = ToolCallDecided.of(call, decision)
             outcome = await runtime.journal.decisions.decide(run, call, decision, event)
             await tell_and_wake(runtime, run, outcome.call, outcome.token)
