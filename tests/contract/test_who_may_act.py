@@ -35,59 +35,59 @@ class Scene:
 # The writers of one call
 
 
-Writer = Callable[[JournalBench, Scene], Awaitable[object]]
+Writer = Callable[[JournalBench, Scene], Awaitable[None]]
 
 
-async def decides(world: JournalBench, scene: Scene) -> object:
-    return await world.decide(scene.call)
+async def decides(world: JournalBench, scene: Scene) -> None:
+    await world.decide(scene.call)
 
 
-async def expires(world: JournalBench, scene: Scene) -> object:
-    return await world.decide(scene.call, kind=DecisionKind.EXPIRED)
+async def expires(world: JournalBench, scene: Scene) -> None:
+    await world.decide(scene.call, kind=DecisionKind.EXPIRED)
 
 
-async def votes(world: JournalBench, scene: Scene) -> object:
+async def votes(world: JournalBench, scene: Scene) -> None:
     run, vote = await world.run(scene.call.run_id), Vote(by="bea", at=world.clock.now())
-    return await world.journal.decisions.vote(run, scene.call, [vote], world.decision())
+    await world.journal.decisions.vote(run, scene.call, [vote], world.decision())
 
 
-async def extends(world: JournalBench, scene: Scene) -> object:
+async def extends(world: JournalBench, scene: Scene) -> None:
     later = scene.call.model_copy(update={"extended_to": world.clock.now()})
     run = await world.run(scene.call.run_id)
-    return await world.journal.decisions.amend(run, scene.call, later, world.data())
+    await world.journal.decisions.amend(run, scene.call, later, world.data())
 
 
-async def reminds(world: JournalBench, scene: Scene) -> object:
+async def reminds(world: JournalBench, scene: Scene) -> None:
     reminded = scene.call.model_copy(update={"reminders": 1})
     run = await world.run(scene.call.run_id)
-    return await world.journal.decisions.amend(run, scene.call, reminded, world.data())
+    await world.journal.decisions.amend(run, scene.call, reminded, world.data())
 
 
-async def stores_a_token(world: JournalBench, scene: Scene) -> object:
-    return await world.store_token(scene.call, "a token")
+async def stores_a_token(world: JournalBench, scene: Scene) -> None:
+    await world.store_token(scene.call, "a token")
 
 
-async def cancels(world: JournalBench, scene: Scene) -> object:
+async def cancels(world: JournalBench, scene: Scene) -> None:
     run = await world.run(scene.call.run_id)
     log = await world.journal.writers.seize(world.owner, run.id)
     assert log is not None
-    return await log.cancel_calls(cancelled([scene.call]), world.data())
+    await log.cancel_calls(cancelled([scene.call]), world.data())
 
 
-async def branch_opens(world: JournalBench, scene: Scene) -> object:
+async def branch_opens(world: JournalBench, scene: Scene) -> None:
     log = await world.join(scene.call.run_id)
-    return await log.open_calls([scene.call])
+    await log.open_calls([scene.call])
 
 
-async def branch_settles(world: JournalBench, scene: Scene) -> object:
+async def branch_settles(world: JournalBench, scene: Scene) -> None:
     log = await world.join(scene.call.run_id)
-    return await log.close_call(settled(scene.call), world.data())
+    await log.close_call(settled(scene.call), world.data())
 
 
-async def branch_asks_again(world: JournalBench, scene: Scene) -> object:
+async def branch_asks_again(world: JournalBench, scene: Scene) -> None:
     log = await world.join(scene.call.run_id)
     again = scene.call.model_copy(update={"suspension": world.suspension()})
-    return await log.suspend_calls([again])
+    await log.suspend_calls([again])
 
 
 async def next_turn(world: JournalBench, run_id: str) -> RunLog:
@@ -97,23 +97,23 @@ async def next_turn(world: JournalBench, run_id: str) -> RunLog:
     return log
 
 
-async def turn_opens(world: JournalBench, scene: Scene) -> object:
+async def turn_opens(world: JournalBench, scene: Scene) -> None:
     log = await next_turn(world, scene.call.run_id)
-    return await log.open_calls([scene.call])
+    await log.open_calls([scene.call])
 
 
-async def turn_settles(world: JournalBench, scene: Scene) -> object:
+async def turn_settles(world: JournalBench, scene: Scene) -> None:
     log = await next_turn(world, scene.call.run_id)
-    return await log.close_call(settled(scene.call, "in doubt"), world.data())
+    await log.close_call(settled(scene.call, "in doubt"), world.data())
 
 
-async def opener_closes(world: JournalBench, scene: Scene) -> object:
-    return await scene.opener.close_call(settled(scene.call, "ran"), world.data())
+async def opener_closes(world: JournalBench, scene: Scene) -> None:
+    await scene.opener.close_call(settled(scene.call, "ran"), world.data())
 
 
-async def opener_asks_again(world: JournalBench, scene: Scene) -> object:
+async def opener_asks_again(world: JournalBench, scene: Scene) -> None:
     again = scene.call.model_copy(update={"suspension": world.suspension()})
-    return await scene.opener.suspend_calls([again])
+    await scene.opener.suspend_calls([again])
 
 
 async def waiting(world: JournalBench) -> Scene:
@@ -178,7 +178,7 @@ def name_of(part: object) -> str:
 
 def whole(state: dict[str, Any]) -> dict[str, Any]:
     """Return a run's records without what taking it changes."""
-    taking = ("epoch", "attempts", "history", "takes", "taker", "phase", "branches")
+    taking = ("epoch", "attempts", "history", "takes", "by", "phase", "branches")
     meta = {name: value for name, value in state["META"].items() if name not in taking}
     return {**state, "META": meta}
 
@@ -339,10 +339,18 @@ async def test_a_branch_that_runs_a_tool_is_work_and_one_that_is_done_is_not(
     branch = await world.join(first.run_id)
     await branch.open_calls([decided])
     run = await world.run(first.run_id)
-    assert (run.branches, run.decided, run.only_waits) == ({first.key}, frozenset(), False)
+    assert (run.branches, run.decided, run.only_waits) == (
+        frozenset({first.key}),
+        frozenset(),
+        False,
+    )
     await branch.close_call(settled(open_by(branch, decided)), world.data())
     run = await world.run(first.run_id)
-    assert (run.branches, run.waiting, run.only_waits) == (frozenset(), {second.key}, True)
+    assert (run.branches, run.waiting, run.only_waits) == (
+        frozenset(),
+        frozenset({second.key}),
+        True,
+    )
 
 
 async def test_a_branch_whose_call_waits_again_is_no_longer_work(world: JournalBench) -> None:

@@ -34,7 +34,8 @@ class Between(InMemoryTable):
         self.before: dict[str, Callable[[], Awaitable[object]]] = {}
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
-        for state in {a.item.get("state") for a in actions if isinstance(a, Put)} & {*self.before}:
+        states = {str(a.item.get("state")) for a in actions if isinstance(a, Put)}
+        for state in states & {*self.before}:
             await self.before.pop(state)()
         await super().transact(actions, token)
 
@@ -234,7 +235,8 @@ async def test_of_many_that_end_a_run_at_once_one_does() -> None:
     before = await bench.meta(run_id)
     ends = [cancel(bench.plain, ANN, run_id, by=Actor(sub=f"p{n}")) for n in range(4)]
     ends += [cancel(bench.plain, ANN, run_id, holder_has_s=0)]
-    *metas, settled = await asyncio.gather(*ends, bench.settle(run_id, Error="AttemptsUsedUp"))
+    settling = asyncio.create_task(bench.settle(run_id, Error="AttemptsUsedUp"))
+    metas, settled = await asyncio.gather(*ends), await settling
     assert {meta.status for meta in metas} == {Status.CANCELLED}
     assert settled in ("again", "left")
     after = await bench.meta(run_id)
