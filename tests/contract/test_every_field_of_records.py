@@ -76,7 +76,7 @@ IN_TOMBSTONES = {
     **dict.fromkeys(("id", "owner", "agent", "created_at"), "which thread it was"),
     **dict.fromkeys(("leaf_id", "last_created_at", "active_run", "queue"), "what a run ends"),
     **dict.fromkeys(("interrupts", "waiting_runs", "ready"), "likewise"),
-    **dict.fromkeys(("unsaved", "updated_at"), "likewise"),
+    **dict.fromkeys(("unsaved", "unplaced", "updated_at"), "likewise"),
     **dict.fromkeys(("deleted", "forget_profile", "empty_again_at"), "its erasure"),
 }
 """Fields that a deleted thread keeps. The others are its owner's words."""
@@ -112,6 +112,8 @@ SET_LATER: dict[str, str] = {
     "usage": "ended",
     "model": "ended",
     "saved": "ended",
+    "loose_at": "ended",
+    "unplaced": "ended",
     "history": "taken",
     "pointed": "suspended",
     "redriven_at": "redriven",

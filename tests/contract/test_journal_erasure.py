@@ -139,7 +139,8 @@ async def test_another_owner_sees_and_changes_nothing_with_any_method(
     assert await journal.writers.acquire(owner, run_id, execution) is None
     assert await journal.writers.attach(owner, run_id, execution) is None
     assert await journal.writers.seize(owner, run_id) is None
-    assert not await journal.commands.end_queued(owner, queued, outcome, world.finish(outcome))
+    in_line = (await world.run(queued)).model_copy(update={"owner": owner})
+    assert not await journal.commands.end_queued(in_line, outcome, world.finish(outcome))
     assert await journal.commands.request_cancel(owner, run_id) is None
     assert await journal.commands.start_successor(owner, run_id, execution) is None
     await journal.commands.owe(owner, run_id, Debt(DebtKind.REQUESTED, 1, call.key))

@@ -341,6 +341,79 @@ async def test_an_end_while_set_aside_notes_that_it_is_not_saved(world: JournalB
     assert (await world.head(run.thread_id)).unsaved == (run.id,)
 
 
+async def ended_aside(world: JournalBench, run: RunMeta) -> RunMeta:
+    """The end of a run that is set aside, and leaves a message that nobody has read."""
+    meta = await world.run(run.id)
+    assert await world.journal.commands.add_message(meta, message_to(run, "wait"))
+    log = await world.journal.writers.seize(world.owner, run.id)
+    assert log is not None
+    left = {"unplaced": f"{run.id}_said1", "loose_at": world.clock.now(), "saved": False}
+    await world.end(log, status=Status.CANCELLED, **left)
+    return await world.run(run.id)
+
+
+async def test_what_a_run_leaves_that_ends_set_aside_is_newest_if_no_run_is_at_work(
+    world: JournalBench,
+) -> None:
+    run, other, _ = await set_aside_run(world)
+    await free(world, other)
+    before = await world.head(run.thread_id)
+    over = await ended_aside(world, run)
+    head = await world.head(run.thread_id)
+    assert (over.hears, over.unplaced) == (before.leaf_id, None)
+    assert over.loose_at is not None
+    assert before.last_created_at is not None
+    assert over.loose_at > before.last_created_at
+    assert (head.leaf_id, head.unsaved) == (f"{run.id}_said1", (run.id,))
+    assert head.last_created_at is not None
+    assert head.last_created_at >= over.loose_at
+
+
+async def test_what_a_run_leaves_comes_behind_the_run_at_work_and_before_the_next(
+    world: JournalBench,
+) -> None:
+    run, other, _ = await set_aside_run(world)
+    dropped, queued = await world.queue(run.thread_id), await world.queue(run.thread_id)
+    over = await ended_aside(world, run)
+    assert over.unplaced == f"{run.id}_said1"
+    assert await world.drop(dropped)
+    head = await world.head(run.thread_id)
+    assert (head.unplaced, head.queue, head.unsaved) == ((run.id, dropped), (queued,), ())
+    worker = await world.take(other)
+    outcome = world.outcome(worker.snapshot.meta)
+    assert (await worker.end(outcome, world.finish(outcome), head=head)).next_run == queued
+    first, second = await world.run(run.id), await world.run(dropped)
+    third, head = await world.run(queued), await world.head(run.thread_id)
+    assert (first.hears, first.unplaced) == (outcome.leaf_id, None)
+    assert (second.input.parent_id, second.unplaced) == (f"{run.id}_said1", None)
+    assert third.input.parent_id == head.leaf_id == second.input.id
+    assert first.loose_at is not None
+    assert outcome.last_created_at < first.loose_at < second.input.created_at
+    assert second.input.created_at < third.input.created_at
+    assert (head.unplaced, head.unsaved) == ((), (run.id, dropped))
+
+
+async def test_an_end_knows_what_a_run_left_since_it_read_the_thread(world: JournalBench) -> None:
+    run, other, _ = await set_aside_run(world)
+    worker, read = await world.take(other), await world.head(run.thread_id)
+    await ended_aside(world, run)
+    outcome = world.outcome(worker.snapshot.meta)
+    await worker.end(outcome, world.finish(outcome), head=read)
+    head = await world.head(run.thread_id)
+    assert (head.leaf_id, head.unplaced) == (f"{run.id}_said1", ())
+
+
+async def test_a_queued_run_that_is_sent_a_message_ends_with_it_or_not_yet(
+    world: JournalBench,
+) -> None:
+    run, _, _ = await set_aside_run(world)
+    queued = await world.run(await world.queue(run.thread_id))
+    assert await world.journal.commands.add_message(queued, message_to(queued, "more"))
+    outcome = world.outcome(queued, Status.CANCELLED, loose_at=queued.created_at)
+    assert not await world.journal.commands.end_queued(queued, outcome, world.finish(outcome))
+    assert (await world.head(run.thread_id)).queue == (queued.id,)
+
+
 async def test_messages_come_to_a_run_in_their_order_and_with_its_records(
     world: JournalBench,
 ) -> None:

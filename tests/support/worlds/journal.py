@@ -132,9 +132,11 @@ class JournalBench:
     async def drop(self, run_id: str) -> bool:
         """Cancel a run that stands in line."""
         run = await self.journal.runs.get(self.owner, run_id)
-        outcome = self.outcome(run or self.new_run(await self.thread()), Status.CANCELLED)
-        finish = self.finish(outcome)
-        return await self.journal.commands.end_queued(self.owner, run_id, outcome, finish)
+        if run is None:
+            return False
+        facts = {"leaf_id": run.input.id, "loose_at": run.input.created_at, "saved": False}
+        outcome = self.outcome(run, Status.CANCELLED, **facts)
+        return await self.journal.commands.end_queued(run, outcome, self.finish(outcome))
 
     async def started(self, **fields: Any) -> str:
         """A running run on its own thread; returns its id."""

@@ -1,6 +1,7 @@
 """What goes wrong while a run is set aside: deaths, cancels, a database that is away, other branches."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.errors import ModelError, RetryableError
 from layover.files.store import Files, thread_file_facts
 from layover.recovery.sweep import sweep
-from layover.runs.accept import StartRun, make_request_key, start_run
+from layover.runs.accept import StartRun, make_request_key, send_message, start_run
 from layover.runs.cancel import cancel
 from layover.runs.messages import send, withdraw_again
 from layover.threads.messages import list_messages
@@ -550,3 +551,84 @@ async def test_a_result_that_comes_late_is_read_by_every_later_run() -> None:
     assert await both(bench) == [*said, "did you?", "Yes."]
     results = [m.model_output for m in bench.model.turns[-1].messages if m.role is Role.TOOL]
     assert results == ["billed 7", "paid 8"]
+
+
+async def test_a_message_to_a_run_that_is_cancelled_while_it_is_set_aside_stays() -> None:
+    bench = bench_of(call("bill", amount=7), say("It rains."), say("Sun."))
+    first = await waits(bench)
+    await bench.go("weather?")
+    await send_message(bench.plain, Actor(sub=ANN), first, "the other account")
+    await cancel(bench.plain, ANN, first)
+    said = ["pay 7", "calls", "Cancelled: bill was not run", "weather?", "It rains."]
+    assert await listed(bench) == [*said, "the other account"]
+    await bench.go("tomorrow?")
+    assert await both(bench) == [*said, "the other account", "tomorrow?", "Sun."]
+    assert not (await bench.head()).unsaved
+
+
+async def test_a_message_to_a_cancelled_run_comes_behind_the_run_at_work() -> None:
+    bench = bench_of(call("bill", amount=7), say("It rains."), say("Sun."))
+    first = await waits(bench)
+    second = await bench.start("weather?")
+    await send_message(bench.plain, Actor(sub=ANN), first, "the other account")
+    await send_message(bench.plain, Actor(sub=ANN), first, "please")
+    queued = await bench.start("tomorrow?", on_busy=OnBusy.ENQUEUE)
+    await cancel(bench.plain, ANN, first)
+    said = ["pay 7", "calls", "Cancelled: bill was not run", "weather?"]
+    left = ["the other account", "please"]
+    assert await listed(bench) == [*said, *left]
+    # The sweeper keeps its records until they have their place.
+    bench.clock.advance(timedelta(hours=2))
+    await sweep(bench.plain)
+    await bench.drive(second)
+    assert await listed(bench) == [*said, "It rains.", *left, "tomorrow?"]
+    await bench.drive(queued)
+    assert await both(bench) == [*said, "It rains.", *left, "tomorrow?", "Sun."]
+    head = await bench.head()
+    assert (head.unsaved, head.unplaced) == ((), ())
+
+
+async def test_the_message_of_a_queued_run_that_is_cancelled_stays() -> None:
+    bench = bench_of(say("It rains."), say("Sun."))
+    first = await bench.start("weather?")
+    texts = ("one", "two", "three")
+    queued = [await bench.start(text, on_busy=OnBusy.ENQUEUE) for text in texts]
+    await send_message(bench.plain, Actor(sub=ANN), queued[0], "more of one")
+    await cancel(bench.plain, ANN, queued[0])
+    await cancel(bench.plain, ANN, queued[2])
+    left = ["one", "more of one", "three"]
+    assert await listed(bench) == ["weather?", *left]
+    await bench.drive(first)
+    assert await listed(bench) == ["weather?", "It rains.", *left, "two"]
+    await bench.drive(queued[1])
+    assert await both(bench) == ["weather?", "It rains.", *left, "two", "Sun."]
+    assert [message.text for message in bench.model.turns[-1].messages][2:] == [*left, "two"]
+
+
+async def test_the_message_of_a_queued_run_that_is_cancelled_stays_in_the_branch_it_begins() -> (
+    None
+):
+    bench = bench_of(say("It rains."), say("Sun."))
+    await bench.go("weather?")
+    second = await bench.start("tomorrow?")
+    options = {"parent_id": None, "on_busy": OnBusy.ENQUEUE}
+    branch = await bench.start("from the beginning", **options)
+    await cancel(bench.plain, ANN, branch)
+    await bench.drive(second)
+    assert await both(bench) == ["weather?", "It rains.", "tomorrow?", "Sun."]
+    await sweep(bench.plain)
+    input = (await bench.meta(branch)).input
+    page = await list_messages(bench.plain, ANN, "t1", input.id, 9, None)
+    assert [message.text for message in page.items] == ["from the beginning"]
+
+
+async def test_a_message_behind_one_of_a_tool_that_has_no_place_yet_follows_what_was_said() -> None:
+    bench = bench_of(TWO, say("Sun."), say("Both."))
+    first = await waits(bench)
+    await bench.answer(first, "c1", "approve")
+    page = await list_messages(bench.plain, ANN, "t1", None, 100, None)
+    [receipt] = [message for message in page.items if message.role is Role.CUSTOM]
+    assert await bench.drive(await bench.start("weather?", parent_id=receipt.id)) == "over"
+    await bench.answer(first, "c2", "approve")
+    said = ["pay 7", "calls", "billed 7", "paid 8", "weather?", "Sun."]
+    assert await both(bench) == [*said, "receipt", "Both."]

@@ -27,6 +27,12 @@ class Branch(NamedTuple):
     """The message that the thread's next one follows."""
     loose_at: datetime | None = None
     """The time of the first message that was not read (`RunMeta.loose_at`); None: all were read."""
+    loose: int = 0
+    """The number of loose messages, which are the last."""
+
+    def without_loose(self) -> "Branch":
+        """Return what is fixed."""
+        return self._replace(messages=self.messages[: len(self.messages) - self.loose], loose=0)
 
     @property
     def response(self) -> list[Message]:
@@ -34,35 +40,46 @@ class Branch(NamedTuple):
         return [message for message in self.messages[1:] if not message.is_place]
 
 
-def branch(snapshot: RunSnapshot, *, ended: bool, newest_at: datetime | None = None) -> Branch:
+def branch(
+    snapshot: RunSnapshot,
+    *,
+    ended: bool,
+    places: bool = True,
+    newest_at: datetime | None = None,
+) -> Branch:
     """Return the run's part of its thread, without its sub-agents' steps. What is set aside, saved, ended and
     shown is read from here: nothing else knows parents.
 
     A step's record fixes the id, time and parent of its messages. A result follows the result before it,
     which may be there or not. Only two kinds of messages are loose, as they come behind all that others say
     until the run goes on: the `to_message` messages of its newest step, and what it was sent and has not
-    read. They are left out unless the run has `ended`, or is shown as it would end now. `newest_at`: the time
-    of the thread's newest message, which those that were not read come after."""
+    read. They are left out unless the run has `ended`, or is shown as it would end now. `places`: False
+    leaves the places out. `newest_at`: the time of the thread's newest message, which those that were not
+    read come after."""
     meta, steps = snapshot.meta, own_steps(snapshot)
     calls = {call.key: call for call in snapshot.calls}
     messages, loose = [meta.input], list[Message]()
     for step, following in zip_longest(steps, steps[1:]):
-        messages += _fixed_messages(step, calls)
+        messages += _fixed_messages(step, calls, places=places)
         if following is not None:
-            messages += _customs(step, calls, heard_by(following) or messages[-1].id)
-        elif ended:
+            messages += _customs(step, calls, heard_by(following) or _last_id(step))
+        elif ended and any(call.custom is not None for call in snapshot.calls):
             loose = _customs(step, calls, "")
-    unread = _unread_in_order(snapshot, [*messages, *loose], newest_at) if ended else []
-    loose += unread
-    while ended and not loose and not meta.aside and messages[-1].is_place:
+    unread: list[Message] = []
+    if ended and snapshot.said:
+        unread = _unread_in_order(snapshot, [*messages, *loose], newest_at)
+        loose += unread
+    while places and ended and not loose and not meta.aside and messages[-1].is_place:
         # The run held its thread to the end, so nothing follows the place of a call that never began.
         messages.pop()
-    leaf_id = unheard_leaf(snapshot) or messages[-1].id
+    last_id = _last_id(steps[-1]) if loose and steps else messages[-1].id
+    leaf_id = unheard(steps, meta.hears) or last_id
     for message in loose:
         messages.append(_below(leaf_id, message))
         leaf_id = message.id
     loose_at = unread[0].created_at if unread else None
-    return Branch(tuple(with_marks(messages, refused_ids(steps))), leaf_id, loose_at)
+    marked = with_marks(messages, refused_ids(steps))
+    return Branch(tuple(marked), leaf_id, loose_at, len(loose))
 
 
 def parents_first(messages: Iterable[Message]) -> list[Message]:
@@ -79,8 +96,9 @@ def parents_first(messages: Iterable[Message]) -> list[Message]:
 
 def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
     """Return the response of a run, as it would end now, without what it was sent and has not read."""
-    unread_ids = {message.id for message in unread_messages(snapshot)}
-    return tuple(m for m in branch(snapshot, ended=True).response if m.id not in unread_ids)
+    if snapshot.said:
+        snapshot = snapshot.model_copy(update={"said": ()})
+    return branch(snapshot, ended=True, places=False).messages[1:]
 
 
 def _unread_in_order(
@@ -92,8 +110,8 @@ def _unread_in_order(
     at = max(message.created_at for message in before)
     at = max(at, newest_at or at)
     for message in unread_messages(snapshot):
-        is_fixed = snapshot.meta.loose_at is not None and not messages
-        at = snapshot.meta.loose_at if is_fixed else after(at, message.created_at)
+        fixed_at = snapshot.meta.loose_at if not messages else None
+        at = fixed_at or after(at, message.created_at)
         messages.append(message.model_copy(update={"created_at": at}))
     return messages
 
@@ -102,6 +120,25 @@ def unread_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
     """Return what the run was sent after its input, and no step has read yet, oldest first."""
     read = {notice.id for step in own_steps(snapshot) for notice in step.notices}
     return tuple(message for message in snapshot.said if message.id not in read)
+
+
+def placeless_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
+    """Return what has no place in the thread yet while other runs have it: what was not read, behind the
+    input of a run that ended in the queue."""
+    meta, unread = snapshot.meta, unread_messages(snapshot)
+    if meta.status.over and meta.unplaced is None:
+        return ()
+    return unread if meta.began else (meta.input, *unread)
+
+
+def loose_ids(snapshot: RunSnapshot) -> set[str]:
+    """Return the ids of the messages that have no place in the thread yet: nothing may follow them."""
+    meta = snapshot.meta
+    if meta.status.over and meta.unplaced is None:
+        return set()
+    own = branch(snapshot, ended=True)
+    loose = own.messages[len(own.messages) - own.loose :]
+    return {message.id for message in (*loose, *placeless_messages(snapshot))}
 
 
 def unheard_leaf(snapshot: RunSnapshot) -> str | None:
@@ -126,16 +163,17 @@ def step_messages(
     """Return one step's messages without places: those of its prompt, the assistant's, the result of each
     settled call in call order, then the `to_message` messages. `calls`: the run's, by key; `behind`: what
     others said before the latter."""
-    fixed = _fixed_messages(step, calls)
-    customs = _customs(step, calls, behind or fixed[-1].id)
-    return [*(message for message in fixed if not message.is_place), *customs]
+    last_id = _last_id(step)
+    fixed = _fixed_messages(step, calls, places=False)
+    return [*fixed, *_customs(step, calls, behind or last_id)]
 
 
 def newest_of(step: StepRecord, calls: Mapping[str, CallRecord], heard: str | None) -> str:
     """Return the id of the message that the next one of the run follows, behind a step that is complete.
     `heard`: what others have said since."""
     customs = _customs(step, calls, "")
-    return customs[-1].id if customs else heard or _fixed_messages(step, calls)[-1].id
+    last_id = _last_id(step)
+    return customs[-1].id if customs else heard or last_id
 
 
 def heard_by(step: StepRecord) -> str | None:
@@ -144,14 +182,22 @@ def heard_by(step: StepRecord) -> str | None:
     return step.heard_through if step.heard else None
 
 
-def _fixed_messages(step: StepRecord, calls: Mapping[str, CallRecord]) -> list[Message]:
-    """Return the messages that the step's record fixes, with places for the results that are not there."""
+def _fixed_messages(
+    step: StepRecord, calls: Mapping[str, CallRecord], *, places: bool
+) -> list[Message]:
+    """Return the messages that the step's record fixes, with places for the results that are not there, or
+    without."""
     messages = [*step.notices, step.message]
     for slot in step.slots:
         call = calls.get(keys.call_key(step.key, slot.tool_call_id))
         is_settled = call is not None and call.state is CallState.SETTLED
-        messages.append(tool_message(step, slot, call if is_settled else None))
+        if is_settled or places:
+            messages.append(tool_message(step, slot, call if is_settled else None))
     return messages
+
+
+def _last_id(step: StepRecord) -> str:
+    return step.slots[-1].message_id if step.slots else step.message.id
 
 
 def _customs(step: StepRecord, calls: Mapping[str, CallRecord], behind: str) -> list[Message]:

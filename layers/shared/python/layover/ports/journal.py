@@ -366,9 +366,10 @@ class RunCommands(Protocol):
         stays. `accept` also flags a run that it interrupts."""
         ...
 
-    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
-        """End a run that never started; it leaves its thread's queue. False: it is not, or no longer,
-        queued."""
+    async def end_queued(self, run: RunMeta, outcome: Outcome, *events: Event) -> bool:
+        """End a run that never started; it leaves its thread's queue, and its messages come behind the run at
+        work, in their own branch if its caller chose one. False: it is not, or no longer, queued, or was sent
+        a message since it was read."""
         ...
 
     async def store_token(

@@ -4,7 +4,7 @@ have."""
 import hashlib
 from collections.abc import Sequence
 
-from layover.context.transcript import branch, unread_messages
+from layover.context.transcript import branch, placeless_messages
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.runtime import Runtime
@@ -64,7 +64,11 @@ async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message]
     was sent that was set aside comes behind all that others have said, as the run will read it; in the run's
     own branch, if the others chose another."""
     messages, tip, aside = await _live(runtime, head)
-    on_branch = [await _is_on_branch(runtime, head, messages, tip, s.meta.id) for s in aside]
+    # What a run left that is over comes behind the run at work, wherever that is.
+    on_branch = [
+        s.meta.status.over or await _is_on_branch(runtime, head, messages, tip, s.meta.id)
+        for s in aside
+    ]
     for snapshot, is_on in zip(aside, on_branch, strict=True):
         before = tip if is_on else branch(snapshot, ended=False).messages[-1].id
         messages += _unread(head, snapshot, str(before), messages)
@@ -100,14 +104,16 @@ async def _live(
     messages: list[Message] = []
     aside: list[RunSnapshot] = []
     tip = head.leaf_id
-    for run_id in dict.fromkeys((*head.unsaved, *head.waiting_runs, head.active_run)):
+    is_aside = {*head.waiting_runs, *head.unplaced}
+    in_order = (*head.unsaved, *head.waiting_runs, head.active_run, *head.unplaced)
+    for run_id in dict.fromkeys(in_order):
         snapshot = await runtime.journal.runs.snapshot(head.owner, run_id) if run_id else None
         if snapshot is None or snapshot.meta.status is Status.QUEUED:
             continue
-        is_aside = run_id in head.waiting_runs
-        own = branch(snapshot, ended=not is_aside, newest_at=head.last_created_at)
-        messages += own.messages
-        if is_aside and not snapshot.meta.status.over and unread_messages(snapshot):
+        own = branch(snapshot, ended=run_id not in is_aside, newest_at=head.last_created_at)
+        if run_id not in is_aside or snapshot.meta.began:
+            messages += own.messages
+        if run_id in is_aside and placeless_messages(snapshot):
             aside.append(snapshot)
         if run_id == head.active_run:
             tip = own.leaf_id
@@ -120,9 +126,9 @@ def _unread(
     """Return what the run was sent and has not read yet: behind the message `before`, and later than all of
     `behind`."""
     messages: list[Message] = []
-    newest = max(message.created_at for message in behind)
+    newest = max((message.created_at for message in behind), default=head.created_at)
     at = max(newest, head.last_created_at or newest)
-    for message in unread_messages(snapshot):
+    for message in placeless_messages(snapshot):
         at = after(at, message.created_at)
         messages.append(message.model_copy(update={"parent_id": before, "created_at": at}))
         before = message.id

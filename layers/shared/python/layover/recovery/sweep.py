@@ -32,6 +32,7 @@ from layover.sockets.subscriptions import catch_up, close
 from layover.values.metrics import Metric
 from layover.values.runs.debts import WAKE_CUT
 from layover.values.runs.run import MAX_ATTEMPTS, CallState, RunMeta, Status
+from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
@@ -232,8 +233,7 @@ async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
     """Watch a run that is over until the database has it, others know what it owes, and its records are
     retired."""
     # Saved before the records get their time to live: until then, only the journal has the run.
-    if not run.saved:
-        await _save(runtime, run)
+    head = None if run.saved else await _save(runtime, run)
     calls = await calls_of(runtime, run)
     paid = await tell(runtime, run, calls, run.owed)
     if WAKE_CUT in run.owed:
@@ -243,6 +243,11 @@ async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
     if run.owed - paid:
         await _reschedule(runtime, due, paid)
         return "owing"
+    if head is not None and run.id in head.unplaced:
+        # The end of the run at work gives its last messages their place.
+        await keep_records(runtime, run)
+        await _reschedule(runtime, due, paid, calm=CALM)
+        return "unplaced"
     if await _is_forgotten(runtime, run):
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
@@ -254,12 +259,13 @@ async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
     return "retired"
 
 
-async def _save(runtime: Runtime, run: RunMeta) -> None:
-    """Save the run."""
+async def _save(runtime: Runtime, run: RunMeta) -> ThreadHead:
+    """Save the run. Return its thread."""
     head = await runtime.journal.heads.get(run.owner, run.thread_id)
     if head is None:
         raise Fenced("the thread is gone", run_id=run.id, thread_id=run.thread_id)
     await save_unsaved(runtime, head)
+    return head
 
 
 async def _is_forgotten(runtime: Runtime, run: RunMeta) -> bool:

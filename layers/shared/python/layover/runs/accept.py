@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from layover.context.transcript import unread_messages
+from layover.context.transcript import loose_ids
 from layover.errors import (
     Conflict,
     InvalidRequest,
@@ -321,7 +321,7 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
     parent = sanitise(request.parent_id)
     # What follows a call that waits follows the place of its result: another answer to it, too.
     live = {message.id: message for message in await live_messages(runtime, head)}
-    if parent in live and await _is_unread(runtime, head.owner, live[parent]):
+    if parent in live and await _is_loose(runtime, head.owner, live[parent]):
         # It has no place yet, and is the newest message until then: the next one follows what there is.
         return replace(request, parent_id=ABSENT)
     if parent == head.leaf_id or parent in live:
@@ -332,12 +332,12 @@ async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) ->
     return replace(request, parent_id=parent)
 
 
-async def _is_unread(runtime: Runtime, owner: str, message: Message) -> bool:
-    """Return whether the message was sent to a run that has not read it yet."""
-    if message.role is not Role.USER or message.run_id is None:
+async def _is_loose(runtime: Runtime, owner: str, message: Message) -> bool:
+    """Return whether the message has no place in its thread yet."""
+    if message.role not in (Role.USER, Role.CUSTOM) or message.run_id is None:
         return False
     snapshot = await runtime.journal.runs.snapshot(owner, message.run_id)
-    return snapshot is not None and any(m.id == message.id for m in unread_messages(snapshot))
+    return snapshot is not None and message.id in loose_ids(snapshot)
 
 
 def _check_choice(runtime: Runtime, agent_name: str, choice: RunChoice) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 
+from layover.context.transcript import branch
 from layover.declare.agent import Agent
 from layover.engine.hooks.at_end import (
     CANCEL_HOOKS_GRACE,
@@ -38,6 +39,8 @@ cancel: the next read of the thread saves the run first."""
 FORCED_SAVE_HAS_S = 0.15
 """The same after a wait for the process at work on the run."""
 LOOK_EVERY_S = 0.1
+_TRIES = 5
+"""Attempts to end a queued run that is sent messages meanwhile."""
 
 
 async def cancel(
@@ -94,15 +97,25 @@ def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> None:
-    """End a queued run. It never began, so nothing of it reaches the thread."""
-    outcome = Outcome(
-        status=Status.CANCELLED,
-        finish_reason=FinishReason.CANCELLED,
-        leaf_id=run.input.id,
-        last_created_at=run.input.created_at,
-    )
-    events = last_events(runtime, outcome, ())
-    await runtime.journal.commands.end_queued(run.owner, run.id, outcome, *events)
+    """End a queued run. Its messages come behind the run at work."""
+    for _ in range(_TRIES):
+        snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
+        if snapshot is None or snapshot.meta.status is not Status.QUEUED:
+            return
+        own = branch(snapshot, ended=True)
+        newest_at = max(message.created_at for message in own.messages)
+        outcome = Outcome(
+            status=Status.CANCELLED,
+            finish_reason=FinishReason.CANCELLED,
+            leaf_id=own.leaf_id,
+            last_created_at=newest_at,
+            loose_at=newest_at,
+            saved=False,
+        )
+        events = last_events(runtime, outcome, ())
+        # Refused if it was sent a message since the read.
+        if await runtime.journal.commands.end_queued(snapshot.meta, outcome, *events):
+            return
 
 
 async def _force(

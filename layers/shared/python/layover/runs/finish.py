@@ -158,6 +158,10 @@ async def _end(
         frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
         await runtime.allowance.release_all(state.meta.owner, frames)
     own = branch(state.snapshot(), ended=True, newest_at=head.last_created_at)
+    unplaced = None
+    if own.loose and head.active_run != state.meta.id:
+        # The run was cancelled, or failed, while others have its thread: they say what comes before.
+        unplaced, own = own.leaf_id, own.without_loose()
     last_created_at = max(message.created_at for message in own.messages)
     last_created_at = max(last_created_at, head.last_created_at or last_created_at)
     outcome = Outcome(
@@ -170,13 +174,14 @@ async def _end(
         leaf_id=own.leaf_id,
         last_created_at=last_created_at,
         loose_at=own.loose_at,
+        unplaced=unplaced,
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.
     # Before the end, whose write says what is paid.
     log.pay(await tell(runtime, state.meta, state.calls, log.owed, within_s=PUBLISH_HAS_S))
     saved = await save(_turn_record(state, head, own, _run_over(state, outcome)))
-    outcome = outcome.model_copy(update={"saved": saved})
+    outcome = outcome.model_copy(update={"saved": saved and unplaced is None})
     events = [*over.events, *last_events(runtime, outcome, own.response)]
     # With the head that this writer read. If the head has changed since, the end is planned again with the
     # new one.

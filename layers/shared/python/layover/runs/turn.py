@@ -231,19 +231,20 @@ async def _end(
 ) -> TurnResult:
     """End the run. If no work follows, its records may expire from here on."""
     meta = log.snapshot.meta
-    is_cut_short = over.status is not Status.CANCELLED and state.is_cut_short()
-    if is_cut_short and _is_aside(head, meta):
+    is_cut_short = _is_aside(head, meta) and state.is_cut_short()
+    if is_cut_short and over.status is not Status.CANCELLED:
         # What it has to add comes behind what others say now. A cancel waits for nobody.
         return await _take_back(runtime, log)
     work, retention = _memory_work_after(runtime, meta.agent, over.status, head), None
     if work is MemoryWork.NOTHING:
         # Before the end, because nothing looks at the run after it. A look that comes too early is put off.
         await watch_thread(runtime, meta.owner, meta.thread_id)
-        retention = runtime.settings.run_retention
+        retention = None if is_cut_short else runtime.settings.run_retention
     end = await end_run(runtime, log, state, head, over=over, retention=retention)
     changes = {"status": over.status, "updated_at": end.at}
     changes |= {"sockets": end.sockets, "owed": end.owed}
-    if work is MemoryWork.NOTHING and not end.retired:
+    # What a run that was cut short adds is saved once it has its place.
+    if work is MemoryWork.NOTHING and not end.retired and not is_cut_short:
         await _set_ttl(runtime, meta.model_copy(update=changes))
     return _result("over", memory=work)
 

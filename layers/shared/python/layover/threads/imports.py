@@ -272,7 +272,7 @@ def _is_next(head: ThreadHead, offset: int) -> bool:
 
 
 def _has_runs(head: ThreadHead) -> bool:
-    return bool(head.active_run or head.queue or head.waiting_runs or head.unsaved)
+    return bool(head.active_run or head.queue or head.waiting_runs or head.unsaved or head.unplaced)
 
 
 def _refuse_place(head: ThreadHead, offset: int) -> Conflict:

@@ -86,6 +86,8 @@ class ThreadHead(ThreadFacts):
     """Those of `waiting_runs` whose decisions have come: the end of the run at work starts the first."""
     unsaved: tuple[str, ...] = ()
     """Runs that are over and not yet in Postgres, oldest first."""
+    unplaced: tuple[str, ...] = ()
+    """Runs that are over and have messages that come behind the run at work, in the order of their ends."""
     deleted: bool = False
     forget_profile: bool = False
     """The profile of its agent's memory is erased with the thread."""

@@ -290,30 +290,26 @@ class TableRunCommands:
         with suppress(ConditionFailed):
             await self._table.write(owes)
 
-    async def end_queued(self, owner: str, run_id: str, outcome: Outcome, *events: Event) -> bool:
+    async def end_queued(self, run: RunMeta, outcome: Outcome, *events: Event) -> bool:
         """See `ports.RunCommands`. The run's log has only these events."""
-        keys = Keys(owner)
-        item = await self._table.get(keys.run(run_id), META)
-        if item is None:
-            return False
-        folder = keys.bodies(item["thread_id"], run_id)
-        over = Update(
-            keys.run(run_id),
-            META,
-            set={
-                "status": outcome.status.value,
-                "outcome": await self._bodies.pack_value(folder, outcome_text(outcome)),
-                "updated_at": rfc3339(self._clock.now()),
-            },
-            when=Equals("status", Status.QUEUED.value),
-        )
+        owner, run_id, keys = run.owner, run.id, Keys(run.owner)
+        folder = keys.bodies(run.thread_id, run_id)
+        over = {
+            "status": outcome.status.value,
+            "outcome": await self._bodies.pack_value(folder, outcome_text(outcome)),
+            "updated_at": rfc3339(self._clock.now()),
+        }
+        queued = all_of(Equals("status", Status.QUEUED.value), same("said", run.said or None))
         log = EventLog(self._backing, keys, run_id, folder)
         # A queued run has no events, so these get the first seq, and close its log.
         last = log.batch(await log.body(list(events)), 1, last=True)
         for attempt in count():
-            leaves = await self._dequeue(keys.thread(item["thread_id"]), run_id)
+            leaves = await self._dequeue(keys.thread(run.thread_id), run)
+            # What a thread that is deleted was sent is deleted with it.
+            facts = {**over, **(self._left_by(run, outcome) if leaves else {})}
+            ends = Update(keys.run(run_id), META, set=facts, when=queued)
             try:
-                await self._table.transact([over, last, *leaves], self._dice.hex(16))
+                await self._table.transact([ends, last, *leaves], self._dice.hex(16))
             except TransactionFailed as failure:
                 # Not the head but META failed: it is no longer queued, since the run was started or has
                 # ended.
@@ -324,12 +320,22 @@ class TableRunCommands:
             else:
                 break
         # No writer that would deliver the end ever holds this run.
-        run = await self._runs.get(owner, run_id)
-        self._backing.sink.notify(owner, run_id, run.sockets if run else ())
+        now = await self._runs.get(owner, run_id)
+        self._backing.sink.notify(owner, run_id, now.sockets if now else ())
         return True
 
-    async def _dequeue(self, thread: str, run_id: str) -> list[Action]:
-        """Return the write that takes the run out of its thread's queue, if it is there."""
+    def _left_by(self, run: RunMeta, outcome: Outcome) -> dict[str, Any]:
+        """Return the facts of what a queued run leaves, which is not in the database yet."""
+        facts: dict[str, Any] = {"saved": False, "gsi2sk": rfc3339(self._clock.now())}
+        if run.parent_given:
+            return facts
+        assert outcome.loose_at is not None
+        return {**facts, "unplaced": outcome.leaf_id, "loose_at": rfc3339(outcome.loose_at)}
+
+    async def _dequeue(self, thread: str, run: RunMeta) -> list[Action]:
+        """Return the write that takes the run out of its thread's queue, if it is there. Its messages have a
+        place if it begins a branch; others get one from the run at work."""
+        run_id, left = run.id, "unsaved" if run.parent_given else "unplaced"
         head = await self._table.get(thread, HEAD) or {}
         queue: list[str] = head.get("queue", [])
         if run_id not in queue or head.get("deleted"):
@@ -339,8 +345,10 @@ class TableRunCommands:
         changes = {
             "queue": [other for other in queue if other != run_id] or None,
             "interrupts": interrupts - (queue.index(run_id) < interrupts),
+            left: [*head.get(left, ()), run_id],
         }
-        return [Update(thread, HEAD, set=changes, when=Equals("queue", queue))]
+        as_read = all_of(Equals("queue", queue), same(left, head.get(left)))
+        return [Update(thread, HEAD, set=changes, when=as_read)]
 
     async def start_successor(
         self, owner: str, run_id: str, execution: str | None, *, fresh: bool = False

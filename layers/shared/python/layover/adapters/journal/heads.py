@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -15,7 +15,7 @@ from layover.adapters.journal.items.records import (
     thread_index,
 )
 from layover.adapters.once import write_once, written_by
-from layover.clock import rfc3339
+from layover.clock import MICROSECOND, from_rfc3339, rfc3339
 from layover.keys import HEAD, META, Keys
 from layover.ports import SetAside
 from layover.ports.table import (
@@ -38,6 +38,8 @@ from layover.values.thread import ThreadEdit, ThreadHead, after
 
 _THREADS = "T#"
 """The prefix in the owner's index of threads by their last change."""
+_MAX_PLACED = 40
+"""Runs whose last messages get their place by one write."""
 _KNOWN = "THREADS"
 """The sort key of the mark that all of the owner's heads are in the journal."""
 
@@ -137,6 +139,15 @@ def _listed(owner: str, item: Item) -> ThreadHead:
 
 
 @dataclass(frozen=True)
+class Handover:
+    """The effect of a run's end on its thread. `facts`: changes of its own META."""
+
+    actions: list[Action]
+    next_run: "NextRun | None" = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class NextRun:
     """The run that holds a thread next, and the number of the execution to start."""
 
@@ -203,7 +214,7 @@ class QueueHandover:
 
     async def plan(
         self, run: RunMeta, outcome: Outcome, head: ThreadHead | None = None
-    ) -> tuple[list[Action], NextRun | None]:
+    ) -> Handover:
         """Return the actions for the end's transaction, and the run that holds the thread afterwards. `head`:
         as read before; the transaction fails if it has changed since."""
         keys = Keys(run.owner)
@@ -213,9 +224,10 @@ class QueueHandover:
         else:
             item = await self._table.get(keys.thread(run.thread_id), HEAD)
         if item is None:
-            return [], None
+            return Handover([])
         if item.get("active_run") != run.id:
-            return self._leave(keys, item, run, outcome), None
+            return self._leave(keys, item, run, outcome)
+        placing, placed, outcome = await self._place(keys, item.get("unplaced", ()), outcome)
         queue: list[str] = item.get("queue", [])
         next_run, starting, passed_over = None, None, set[str]()
         # A deleted thread starts no run, since its eraser cancels them.
@@ -245,6 +257,7 @@ class QueueHandover:
             same("ready", item.get("ready")),
             same("deleted", item.get("deleted")),
             same("unsaved", item.get("unsaved")),
+            same("unplaced", item.get("unplaced")),
             Equals("agent", item["agent"]),
         ]
         if passed_over & set(item.get("ready", ())):
@@ -253,9 +266,12 @@ class QueueHandover:
             goes_on = {next_run.id} if next_run else set[str]()
             changes["waiting_runs"] = _without(item.get("waiting_runs", ()), goes_on)
             holds.append(same("waiting_runs", item.get("waiting_runs")))
-        if not outcome.saved:
-            # The thread's next turn saves it before anything reads the history.
-            changes["unsaved"] = [*item.get("unsaved", ()), run.id]
+        # The thread's next turn saves these before anything reads the history.
+        unsaved = [*([] if outcome.saved else [run.id]), *placed]
+        if unsaved:
+            changes["unsaved"] = [*item.get("unsaved", ()), *unsaved]
+        if placed:
+            changes["unplaced"] = _without(item["unplaced"], placed)
         if not item.get("deleted"):
             # A tombstone has left the list of threads, and does not come back.
             changes.update(thread_index(keys, run.thread_id, now))
@@ -263,21 +279,69 @@ class QueueHandover:
         update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=all_of(*holds))
         # Together with the end, so that no death leaves a free thread with runs in its queue. The next
         # execution is started after it, and the run is due in the watch from now on.
-        return [update, *([starting] if starting else [])], next_run
+        return Handover([update, *placing, *([starting] if starting else [])], next_run)
 
-    def _leave(self, keys: Keys, item: Item, run: RunMeta, outcome: Outcome) -> list[Action]:
+    def _leave(self, keys: Keys, item: Item, run: RunMeta, outcome: Outcome) -> Handover:
         """Return the write by which a run that was set aside leaves its thread. The thread's newest message
-        stays: a later one follows the run's results already."""
+        stays, as a later one follows the run's results already, unless the run leaves loose messages: they
+        become the newest, or come behind the run at work."""
         if run.id not in item.get("waiting_runs", ()):
-            return []
+            return Handover([])
         changes: dict[str, Any] = {
             name: _without(item.get(name, ()), {run.id}) for name in ("waiting_runs", "ready")
         }
-        if not outcome.saved:
+        facts: dict[str, Any] = {}
+        if outcome.unplaced and item.get("active_run") and not item.get("deleted"):
+            changes["unplaced"] = [*item.get("unplaced", ()), run.id]
+        elif not outcome.saved:
             changes["unsaved"] = [*item.get("unsaved", ()), run.id]
-        names = ("active_run", "waiting_runs", "ready", "unsaved")
+        if outcome.unplaced and "unplaced" not in changes:
+            last = from_rfc3339(item["last_created_at"])
+            facts, newest_at = self._behind(run.said, item["leaf_id"], last, outcome.loose_at)
+            changes |= {"leaf_id": outcome.unplaced, "last_created_at": rfc3339(newest_at)}
+        names = ("active_run", "waiting_runs", "ready", "unsaved", "unplaced", "leaf_id")
         holds = all_of(Exists("pk"), *(same(name, item.get(name)) for name in names))
-        return [Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)]
+        update = Update(keys.thread(run.thread_id), HEAD, set=changes, when=holds)
+        return Handover([update], facts=facts)
+
+    async def _place(
+        self, keys: Keys, run_ids: Sequence[str], outcome: Outcome
+    ) -> tuple[list[Action], list[str], Outcome]:
+        """Return the writes that give messages of runs that are over their place, behind the end of the run
+        at work; these runs; and the outcome with the newest message. A transaction takes so many: the rest
+        comes behind the next run."""
+        actions: list[Action] = []
+        placed: list[str] = []
+        for run_id in run_ids[:_MAX_PLACED]:
+            placed.append(run_id)
+            item = await self._table.get(keys.run(run_id), META)
+            if item is None or not item.get("unplaced"):
+                continue
+            loose_at = from_rfc3339(item["loose_at"]) if item.get("loose_at") else None
+            last, said = outcome.last_created_at, int(item.get("said", 0))
+            facts, newest_at = self._behind(said, outcome.leaf_id, last, loose_at)
+            if item.get("execution") is None:
+                # It never began: its input is what comes there.
+                facts = {
+                    "unplaced": None,
+                    "input_at": facts["loose_at"],
+                    "input_parent": outcome.leaf_id,
+                    "loose_at": None,
+                }
+            when = Equals("unplaced", item["unplaced"])
+            actions.append(Update(keys.run(run_id), META, set=facts, when=when))
+            changes = {"leaf_id": item["unplaced"], "last_created_at": newest_at}
+            outcome = outcome.model_copy(update=changes)
+        return actions, placed, outcome
+
+    def _behind(
+        self, said: int, leaf_id: str, last: datetime, loose_at: datetime | None
+    ) -> tuple[dict[str, Any], datetime]:
+        """Return the facts of a run whose loose messages come behind this one, and the time of the last."""
+        hint = max(self._clock.now(), loose_at or last)
+        at = after(last, hint)
+        facts = {"unplaced": None, "hears": leaf_id, "loose_at": rfc3339(at)}
+        return facts, at + said * MICROSECOND
 
     async def plan_queued(
         self, head: ThreadHead, aside: SetAside

@@ -437,6 +437,7 @@ class TableRunLog:
             "waiting": None,
             "decided": None,
             "saved": None if outcome.saved else False,
+            "unplaced": outcome.unplaced,
             **({"loose_at": rfc3339(outcome.loose_at)} if outcome.loose_at else {}),
         }
         # TTL knows nothing of S3, so a run with an outcome there stays in the watch index.
@@ -444,7 +445,8 @@ class TableRunLog:
         while True:
             # First with the head that the turn has read, which saves a read. The condition contains
             # everything that the plan depends on, so that a changed head fails the whole transaction.
-            handover, next_run = await self._handover.plan(self._snapshot.meta, outcome, head)
+            handover = await self._handover.plan(self._snapshot.meta, outcome, head)
+            next_run = handover.next_run
             next_id, next_n = (next_run.id, next_run.n) if next_run else (None, 1)
             head = None
             # Retired with the end only if nothing is left to do, so that a death afterwards loses nothing:
@@ -464,8 +466,8 @@ class TableRunLog:
                 # records retired.
                 leaves = {"gsi2sk": rfc3339(at)}
             try:
-                over_and_left = self._meta({**over, **leaves}, is_end=True, retires=sets_ttl)
-                facts = [over_and_left, *handover]
+                end = {**over, **leaves, **handover.facts}
+                facts = [self._meta(end, is_end=True, retires=sets_ttl), *handover.actions]
                 await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
                 connections = self._watchers.connections
                 return Ended(at, next_id, next_n, connections, sets_ttl, self.owed)

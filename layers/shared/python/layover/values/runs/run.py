@@ -472,6 +472,9 @@ class RunMeta(Value):
     """Count of messages that the run was sent after its input."""
     loose_at: Time | None = None
     """The time of the first message that the run was sent and did not read, once it is over."""
+    unplaced: str | None = None
+    """The last message of a run that is over, whose loose messages come behind the run at work. None: nothing
+    is loose, or it has its place."""
     takes: int = 0
     """Count of the writers that took the run, one after another."""
     phase: Phase | None = None
@@ -484,6 +487,11 @@ class RunMeta(Value):
     process that traces notes it."""
     traceparent: str | None = None
     """The W3C trace context of the request that started the run."""
+
+    @property
+    def began(self) -> bool:
+        """False if it ended in the queue."""
+        return self.execution is not None or self.status is not Status.CANCELLED
 
     def has_to_keep_records(self, now: datetime) -> bool:
         """Return whether records of this run still have the expiry of one that ends soon, although it takes
@@ -544,4 +552,6 @@ class Outcome(Value):
     last_created_at: datetime
     loose_at: datetime | None = None
     """See `RunMeta.loose_at`."""
+    unplaced: str | None = None
+    """See `RunMeta.unplaced`."""
     saved: bool = True

@@ -28,6 +28,7 @@ LISTED = (
     "waiting_runs",
     "ready",
     "unsaved",
+    "unplaced",
     "deleted",
     "forget_profile",
     "empty_again_at",
