@@ -227,7 +227,7 @@ class QueueHandover:
             return Handover([])
         if item.get("active_run") != run.id:
             return self._leave(keys, item, run, outcome)
-        placing, placed, outcome = await self._place(keys, item.get("unplaced", ()), outcome)
+        placing, placed_ids, outcome = await self._place(keys, item.get("unplaced", ()), outcome)
         queue: list[str] = item.get("queue", [])
         next_run, starting, passed_over = None, None, set[str]()
         # A deleted thread starts no run, since its eraser cancels them.
@@ -267,11 +267,11 @@ class QueueHandover:
             changes["waiting_runs"] = _without(item.get("waiting_runs", ()), goes_on)
             holds.append(same("waiting_runs", item.get("waiting_runs")))
         # The thread's next turn saves these before anything reads the history.
-        unsaved = [*([] if outcome.saved else [run.id]), *placed]
+        unsaved = [*([] if outcome.saved else [run.id]), *placed_ids]
         if unsaved:
             changes["unsaved"] = [*item.get("unsaved", ()), *unsaved]
-        if placed:
-            changes["unplaced"] = _without(item["unplaced"], placed)
+        if placed_ids:
+            changes["unplaced"] = _without(item["unplaced"], placed_ids)
         if not item.get("deleted"):
             # A tombstone has left the list of threads, and does not come back.
             changes.update(thread_index(keys, run.thread_id, now))
@@ -311,15 +311,14 @@ class QueueHandover:
         at work; these runs; and the outcome with the newest message. A transaction takes so many: the rest
         comes behind the next run."""
         actions: list[Action] = []
-        placed: list[str] = []
-        for run_id in run_ids[:_MAX_PLACED]:
-            placed.append(run_id)
+        some_ids = list(run_ids[:_MAX_PLACED])
+        for run_id in some_ids:
             item = await self._table.get(keys.run(run_id), META)
             if item is None or not item.get("unplaced"):
                 continue
             loose_at = from_rfc3339(item["loose_at"]) if item.get("loose_at") else None
-            last, said = outcome.last_created_at, int(item.get("said", 0))
-            facts, newest_at = self._behind(said, outcome.leaf_id, last, loose_at)
+            last, count = outcome.last_created_at, int(item.get("said", 0))
+            facts, newest_at = self._behind(count, outcome.leaf_id, last, loose_at)
             if item.get("execution") is None:
                 # It never began: its input is what comes there.
                 facts = {
@@ -332,16 +331,16 @@ class QueueHandover:
             actions.append(Update(keys.run(run_id), META, set=facts, when=when))
             changes = {"leaf_id": item["unplaced"], "last_created_at": newest_at}
             outcome = outcome.model_copy(update=changes)
-        return actions, placed, outcome
+        return actions, some_ids, outcome
 
     def _behind(
-        self, said: int, leaf_id: str, last: datetime, loose_at: datetime | None
+        self, count: int, leaf_id: str, last: datetime, loose_at: datetime | None
     ) -> tuple[dict[str, Any], datetime]:
         """Return the facts of a run whose loose messages come behind this one, and the time of the last."""
         hint = max(self._clock.now(), loose_at or last)
         at = after(last, hint)
         facts = {"unplaced": None, "hears": leaf_id, "loose_at": rfc3339(at)}
-        return facts, at + said * MICROSECOND
+        return facts, at + count * MICROSECOND
 
     async def plan_queued(
         self, head: ThreadHead, aside: SetAside

@@ -78,11 +78,11 @@ class StoredThread:
 
     def add(self, messages: Sequence[Message]) -> None:
         """Add messages, each behind its parent; existing ones stay. Raises UnknownParent."""
-        known: set[str | None] = {None, *self.messages}
+        ids: set[str | None] = {None, *self.messages}
         for message in messages:
-            if message.id not in known and message.parent_id not in known:
+            if message.id not in ids and message.parent_id not in ids:
                 raise UnknownParent
-            known.add(message.id)
+            ids.add(message.id)
         for message in messages:
             if message.id in self.messages and self.messages[message.id].is_place:
                 self.messages[message.id] = message
