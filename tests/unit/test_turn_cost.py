@@ -154,13 +154,13 @@ async def _accepted(counted: Counted) -> str:
     return str(run.id)
 
 
-PLAIN = {"accept": Cost(193, 2, 7), "turn": Cost(1981, 7, 25)}
+PLAIN = {"accept": Cost(193, 2, 7), "turn": Cost(2031, 7, 25)}
 APPROVED = {
     "accept": Cost(193, 2, 7),
-    "ask": Cost(1319, 10, 21),
+    "ask": Cost(1325, 10, 21),
     "wait": Cost(117, 4, 4),
     "decide": Cost(272, 5, 9),
-    "go on": Cost(1926, 25, 39),
+    "go on": Cost(1971, 25, 39),
 }
 
 
