@@ -611,7 +611,7 @@ async def test_the_message_of_a_queued_run_that_is_cancelled_stays_in_the_branch
     bench = bench_of(say("It rains."), say("Sun."))
     await bench.go("weather?")
     second = await bench.start("tomorrow?")
-    options = {"parent_id": None, "on_busy": OnBusy.ENQUEUE}
+    options: dict[str, Any] = {"parent_id": None, "on_busy": OnBusy.ENQUEUE}
     branch = await bench.start("from the beginning", **options)
     await cancel(bench.plain, ANN, branch)
     await bench.drive(second)
