@@ -1,0 +1,500 @@
+"""Clients of a story: they start runs, decide, cancel, edit, delete, side by side, and know what they were told."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from layover.approvals.consent import bring_consent
+from layover.approvals.decide import DecisionRequest, Verdict, decide, decide_all
+from layover.approvals.extend import extend
+from layover.chat.parts import ClientMessage
+from layover.chat.start import ChatTurn
+from layover.chat.start import say as say_in_chat
+from layover.connections.consent import ask_for_consent, disconnect_account
+from layover.errors import LayoverError, NotFound, RetryableError
+from layover.keys import SWITCH
+from layover.local.aws.states.errors import StateFailed, StatesError
+from layover.operate.actions import OperationKind, act_on
+from layover.ports.table import Delete, Put
+from layover.records.threads import head_of
+from layover.retention.export import export
+from layover.runs.accept import (
+    ABSENT,
+    StartRun,
+    make_message_key,
+    make_request_key,
+    send_message,
+    start_run,
+)
+from layover.runs.cancel import cancel
+from layover.runs.follow import follow
+from layover.runtime import Runtime
+from layover.threads.imports import ImportedMessage, ThreadImport, import_thread
+from layover.threads.messages import list_messages
+from layover.threads.threads import delete
+from layover.values.deployment.access import Actor
+from layover.values.message import TextPart
+from layover.values.runs.run import CallRecord, OnBusy, OnWaiting, RunMeta, RunSnapshot
+from layover.values.thread import ThreadHead
+from simulation.agents import make_agents
+from simulation.faults import WORDS, Act
+from simulation.services import Services
+
+ANN = "ann"
+OWNER = Actor(sub=ANN)
+OPERATOR = Actor(sub="operator", scopes=frozenset({"layover/operate"}))
+BOSSES = tuple(Actor(sub=f"boss-{n}", groups=frozenset({"boss"})) for n in range(3))
+CHIEF = Actor(sub="chief", groups=frozenset({"chief"}))
+_TRIES = 8
+"""How often a client repeats a request that is not answered."""
+
+Request = Callable[[Runtime], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """A decision that its client was told was made."""
+
+    call: CallRecord
+    request: DecisionRequest
+    by: str
+
+
+@dataclass
+class Known:
+    """What the clients know by the answers that they got."""
+
+    said: dict[str, str] = field(default_factory=dict)
+    """The run of each text that was accepted."""
+    decisions: list[Acknowledged] = field(default_factory=list)
+    cancelled: set[str] = field(default_factory=set)
+    """Runs that somebody asked to cancel."""
+    deleted: set[str] = field(default_factory=set)
+    """Threads that somebody asked to delete."""
+    has_branches: bool = False
+    """True if a message named its parent: the thread may have several leaves."""
+    streams: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """The last number of each stream, and whether it has come to its end."""
+    imported: dict[str, list[str]] = field(default_factory=dict)
+    """Texts of imported threads."""
+
+
+class Clients:
+    """All clients of a story."""
+
+    def __init__(self, services: Services) -> None:
+        self.services, self.world = services, services.world
+        self.features = self.world.features
+        self.plain = services.plain()
+        self.known = Known()
+        self.threads = [f"t{n + 1}" for n in range(self.features.threads)]
+        self.is_over = False
+        """True once nobody follows any more."""
+        self.followers: list[asyncio.Task[None]] = []
+        self._account = "x"
+        self._asked: Counter[str] = Counter()
+        self.world.deploy(make_agents(self.world, self._account))
+
+    # What there is, seen without time and faults.
+
+    async def runs(self) -> list[RunSnapshot]:
+        """Return the runs of all threads, oldest first in each."""
+        found = []
+        for thread in self.threads:
+            page = await self.plain.journal.runs.page_ids(ANN, thread, 100, None)
+            for run_id in reversed(page.items):
+                snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
+                if snapshot is not None:
+                    found.append(snapshot)
+        return found
+
+    async def open_runs(self) -> list[RunSnapshot]:
+        return [run for run in await self.runs() if not run.meta.status.over]
+
+    async def waiting(self) -> list[CallRecord]:
+        return [call for run in await self.runs() for call in run.calls if call.undecided]
+
+    async def begin(self) -> None:
+        """Make the threads."""
+        for thread in self.threads:
+            now = self.world.now()
+            head = ThreadHead(id=thread, owner=ANN, agent="shop", created_at=now, updated_at=now)
+            await self.plain.journal.heads.put(head)
+
+    # Requests.
+
+    async def ask(self, work: Request, dice: random.Random, name: str) -> Any:
+        """Return the answer to a request, which its client repeats until it has one; None: it got none.
+        Raises the error that the API answers with."""
+        for _ in range(_TRIES):
+            try:
+                return await self.world.run(
+                    f"api {name}", lambda p: self.services.serve(p, work), 29
+                )
+            except (StateFailed, RetryableError):
+                await asyncio.sleep(dice.uniform(0.1, 2))
+        self.world.counts["unanswered"] += 1
+        return None
+
+    async def act(self, act: Act) -> None:
+        """Do one act of the story at its time."""
+        await asyncio.sleep(act.at)
+        doing = _Act(self, act)
+        try:
+            await getattr(doing, act.kind)()
+        except LayoverError as error:
+            self.world.counts["refused acts"] += 1
+            self.world.note(f"act {act.number} is refused:", type(error).__name__, error)
+
+    def acknowledge(self, call: CallRecord, request: DecisionRequest, by: str) -> None:
+        self.world.note("acknowledged", request.verdict.value, call.tool_call_id, call.attempt)
+        self.known.decisions.append(Acknowledged(call, request, by))
+
+    async def decide_all_that_waits(self, dice: random.Random) -> None:
+        """Approve, answer or connect whatever waits now."""
+        for call in await self.waiting():
+            kind = call.suspension.kind.value if call.suspension else ""
+            request = DecisionRequest(Verdict.APPROVE, attempt=call.attempt)
+            if kind == "connect":
+                await self.connect(call, dice)
+                continue
+            if kind == "input":
+                request = DecisionRequest(Verdict.RESUME, data={"slot": "a"}, attempt=call.attempt)
+            for actor in BOSSES[:2] if call.rule else [OWNER]:
+                await self.decide(call, request, actor, dice)
+
+    async def decide(
+        self, call: CallRecord, request: DecisionRequest, actor: Actor, dice: random.Random
+    ) -> None:
+        """Make one decision, and keep that it was acknowledged."""
+        said = [request.verdict.value, call.tool_call_id, call.attempt, "by", actor.sub]
+        self.world.note("decide", *said, request.args or "")
+        try:
+            outcome = await self.ask(
+                lambda runtime: decide(runtime, actor, call.run_id, call.tool_call_id, request),
+                dice,
+                f"decide {call.run_id} {call.tool_call_id} {actor.sub}",
+            )
+        except LayoverError as error:
+            self.world.note("refused", *said, type(error).__name__, error)
+            return
+        if outcome is not None:
+            self.acknowledge(call, request, actor.sub)
+
+    async def connect(self, call: CallRecord, dice: random.Random) -> None:
+        """Connect the account that a call waits for, by a new consent if its own is of no use any more."""
+        payload: Any = call.suspension.payload if call.suspension else {}
+        try:
+            await self.consent(payload["authorize_url"], dice)
+        except LayoverError as error:
+            self.world.note("refused: consent", type(error).__name__, error)
+            page = await self.ask(lambda r: ask_for_consent(r, ANN, "box"), dice, "ask for consent")
+            if page is not None:
+                await self.consent(page["authorize_url"], dice)
+
+    async def consent(self, url: str, dice: random.Random) -> None:
+        """Come back from the page of a service with a code."""
+        state = parse_qs(urlsplit(url).query)["state"][0]
+        self.world.note("consent", state[:6])
+        await self.ask(lambda r: bring_consent(r, OWNER, "code", state), dice, "consent")
+
+    async def read_stream(self, run_id: str, dice: random.Random) -> None:
+        """Follow a run by streams, and come back after each, as a browser does."""
+        last = 0
+
+        async def read(runtime: Runtime) -> None:
+            nonlocal last
+            async for page in follow(runtime, ANN, run_id, last, returns=True):
+                for event in page:
+                    if event.seq != last + 1:
+                        seen = f"{run_id}: {event.seq} comes after {last}"
+                        self.world.complain("a stream misses and repeats no event", seen)
+                    last = event.seq
+
+        is_done = False
+        while not self.is_over and not is_done:
+            try:
+                await self.world.run("streams", lambda p: self.services.serve(p, read), 900)
+            except (StateFailed, RetryableError):
+                pass
+            except NotFound:
+                return
+            page = await self.plain.journal.events.page(ANN, run_id, last, 5)
+            is_done = page.done and not page.items
+            if not is_done:
+                await asyncio.sleep(dice.uniform(1, 5))
+        self.known.streams[run_id] = (last, is_done)
+
+    def redeploy(self, without: tuple[str, ...], window_s: float) -> None:
+        """Deploy tools with another default, maybe without some of them."""
+        self._account += "x"
+        self.world.note("deploy", self._account, "without", without)
+        self.world.deploy(make_agents(self.world, self._account, without), window_s)
+
+
+class _Act:
+    """One act of a client: a method for each kind of act."""
+
+    def __init__(self, clients: Clients, act: Act) -> None:
+        self._clients, self._act = clients, act
+        self._world, self._known = clients.world, clients.known
+        self._dice = random.Random(act.dice)
+        self._words = 0
+
+    async def _ask(self, work: Request) -> Any:
+        return await self._clients.ask(work, self._dice, f"{self._act.kind} {self._act.number}")
+
+    def _number(self) -> int:
+        """Return a number that nothing else in the story has."""
+        self._words += 1
+        return self._act.number * 10 + self._words
+
+    def _text(self) -> str:
+        """Return a message: one or two tools that its answer calls, or plain words."""
+        kinds = self._dice.choices(
+            self._clients.features.words or WORDS, k=self._dice.choice([0, 1, 1, 2, 2])
+        )
+        words = []
+        for kind in kinds:
+            name, _, both = kind.partition(" ")
+            number = f"{self._number()}+{self._number()}" if both else str(self._number())
+            words.append(f"{name} {number}")
+        return " ".join(words) or f"hi {self._number()}"
+
+    async def _pick_run(self) -> RunMeta | None:
+        runs = await self._clients.open_runs()
+        return self._dice.choice(runs).meta if runs else None
+
+    async def _pick_calls(self, most: int = 1) -> list[CallRecord]:
+        """Return calls that wait, as they were a moment ago: decisions are about what was seen."""
+        waiting = await self._clients.waiting()
+        chosen = self._dice.sample(waiting, min(len(waiting), most))
+        await asyncio.sleep(self._dice.choice([0, 0, self._dice.uniform(0, 2)]))
+        return chosen
+
+    def _request(self, call: CallRecord, *, edits: bool = False) -> DecisionRequest:
+        assert call.suspension is not None
+        kind, attempt = call.suspension.kind.value, call.attempt
+        verdict = (
+            Verdict.APPROVE if edits else Verdict(self._dice.choice(["approve", "approve", "deny"]))
+        )
+        if kind == "connect":
+            return DecisionRequest(Verdict.DENY, attempt=attempt)
+        if kind == "input" and verdict is Verdict.APPROVE:
+            slot = self._dice.choice(["a", "b", "full"])
+            return DecisionRequest(Verdict.RESUME, data={"slot": slot}, attempt=attempt)
+        args = None
+        if edits and call.tool_name != "layover.budget" and kind == "approval":
+            args = {**(call.suspension.args or {}), self._edited(call): 1_000 + self._number()}
+        return DecisionRequest(verdict, args=args, attempt=attempt)
+
+    def _edited(self, call: CallRecord) -> str:
+        return "n" if call.tool_name == "mail" else "amount"
+
+    def _actor(self, call: CallRecord) -> Actor:
+        return self._dice.choice(BOSSES) if call.rule else OWNER
+
+    async def say(self) -> None:
+        dice, clients = self._dice, self._clients
+        thread = dice.choice(clients.threads)
+        parent: Any = ABSENT
+        if clients.features.branches and dice.random() < 0.3:
+            page = await list_messages(clients.plain, ANN, thread, None, 200, None)
+            parent = dice.choice([None, *(message.id for message in page.items)])
+            self._known.has_branches = True
+        request = StartRun(
+            self._text(),
+            on_waiting=dice.choice([None, None, *OnWaiting]),
+            on_busy=dice.choice(list(OnBusy)),
+            parent_id=parent,
+            stream=dice.random() < 0.3,
+        )
+        text = str(request.input)
+        key = make_request_key(f"key {text}", thread, request, self._world.now())
+        self._world.note("say", repr(text), request.on_waiting, request.on_busy.value, thread)
+        run = await self._ask(lambda r: start_run(r, OWNER, thread, request, key))
+        if run is not None:
+            self._said(text, run.id)
+
+    def _said(self, text: str, run_id: str) -> None:
+        self._world.note("said", repr(text), run_id)
+        self._known.said[text] = run_id
+        if self._clients.features.followers and self._dice.random() < 0.5:
+            reading = self._clients.read_stream(run_id, self._dice)
+            self._clients.followers.append(asyncio.ensure_future(reading))
+
+    async def chat(self) -> None:
+        """A page sends its message with its own id, and again if it has no answer."""
+        dice, clients = self._dice, self._clients
+        thread, text = dice.choice(clients.threads), self._text()
+        message = ClientMessage(f"message-{self._act.number}", (TextPart(text=text),))
+
+        async def work(runtime: Runtime) -> str:
+            chat = ChatTurn(runtime, OWNER, await head_of(runtime, ANN, thread))
+            return await say_in_chat(chat, message)
+
+        self._world.note("chat", repr(text), thread)
+        run_ids = [await self._ask(work) for _ in range(dice.choice([1, 1, 2]))]
+        known = {run_id for run_id in run_ids if run_id is not None}
+        if len(known) > 1:
+            self._world.complain("a chat's message is answered by one run", f"{text!r}: {known}")
+        for run_id in sorted(known):
+            self._said(text, run_id)
+
+    async def decide(self) -> None:
+        for call in await self._pick_calls():
+            await self._clients.decide(call, self._request(call), self._actor(call), self._dice)
+
+    async def edit(self) -> None:
+        for call in await self._pick_calls():
+            request = self._request(call, edits=True)
+            await self._clients.decide(call, request, self._actor(call), self._dice)
+
+    async def vote(self) -> None:
+        for call in await self._pick_calls():
+            actor = self._dice.choice([*BOSSES, CHIEF])
+            await self._clients.decide(call, self._request(call), actor, self._dice)
+
+    async def bulk(self) -> None:
+        calls = await self._pick_calls(4)
+        if not calls:
+            return
+        actor = self._actor(calls[0])
+        requests = [(call, self._request(call)) for call in calls]
+        shown = [(request.verdict.value, call.tool_call_id) for call, request in requests]
+        self._world.note("bulk", shown, "by", actor.sub)
+        wanted = [(call.run_id, call.tool_call_id, request) for call, request in requests]
+        outcomes = await self._ask(lambda r: decide_all(r, actor, wanted))
+        for (call, request), outcome in zip(requests, outcomes or (), strict=False):
+            if not isinstance(outcome, LayoverError):
+                self._clients.acknowledge(call, request, actor.sub)
+
+    async def send(self) -> None:
+        run = await self._pick_run()
+        if run is None:
+            return
+        text = f"psst {self._number()}"
+        key = make_message_key(text, run.id, text, self._world.now())
+        self._world.note("send", repr(text), run.id)
+        answer = await self._ask(lambda r: send_message(r, OWNER, run.id, text, key))
+        if answer is not None:
+            self._known.said[text] = run.id
+
+    async def cancel(self) -> None:
+        run = await self._pick_run()
+        if run is None:
+            return
+        self._known.cancelled.add(run.id)
+        self._world.note("cancel", run.id)
+        if self._dice.random() < 0.3:
+            await self._ask(lambda r: act_on(r, OPERATOR, OperationKind.CANCEL, [run.id]))
+        else:
+            await self._ask(lambda r: cancel(r, ANN, run.id, by=OWNER))
+
+    async def operate(self) -> None:
+        run = await self._pick_run()
+        if run is None:
+            return
+        kind = self._dice.choice([OperationKind.DENY, OperationKind.REDRIVE])
+        self._world.note("operate", kind.value, run.id)
+        await self._ask(lambda r: act_on(r, OPERATOR, kind, [run.id], "no"))
+
+    async def extend(self) -> None:
+        calls = [call for call in await self._clients.waiting() if call.expires_at]
+        if not calls:
+            return
+        call = self._dice.choice(calls)
+        assert call.expires_at is not None
+        at = call.expires_at + timedelta(seconds=self._dice.choice([5, 60]))
+        self._world.note("extend", call.tool_call_id)
+        await self._ask(lambda r: extend(r, self._actor(call), call.run_id, call.tool_call_id, at))
+
+    async def answer(self) -> None:
+        """A backend answers a token that the bus gave it, however old that is."""
+        asked = [
+            detail
+            for kind, detail in self._world.events
+            if kind == "ApprovalRequested" and detail.get("task_token")
+        ]
+        if not asked:
+            return
+        detail = self._dice.choice(asked[-4:])
+        output: Any = self._dice.choice(
+            [
+                {"approved": True},
+                {"approved": False, "reason": "no"},
+                {"what": 1},
+                {"approved": True, "args": {"amount": 1_000 + self._number()}},
+            ]
+        )
+        self._world.note("answer the token of", detail["tool_call_id"], detail["attempt"], output)
+        request = {"taskToken": detail["task_token"], "output": json.dumps(output)}
+        try:
+            self._world.machine.call("SendTaskSuccess", request)
+        except StatesError as error:
+            self._world.note("refused:", error)
+
+    async def deploy(self) -> None:
+        without: Sequence[tuple[str, ...]] = [()]
+        if self._clients.features.removals:
+            without = [(), (), ("soon",), ("desk",), ("aide",)]
+        self._clients.redeploy(self._dice.choice(without), self._dice.choice([0, 0.3, 3]))
+
+    async def consent(self) -> None:
+        waiting = [
+            call
+            for call in await self._clients.waiting()
+            if call.suspension and call.suspension.kind.value == "connect"
+        ]
+        if waiting and self._dice.random() < 0.7:
+            call = self._dice.choice(waiting)
+            payload: Any = call.suspension.payload if call.suspension else {}
+            url = payload["authorize_url"]
+        else:
+            page = await self._ask(lambda r: ask_for_consent(r, ANN, "box"))
+            if page is None:
+                return
+            url = page["authorize_url"]
+            await asyncio.sleep(self._dice.uniform(0, 1))
+        await self._clients.consent(url, self._dice)
+
+    async def disconnect(self) -> None:
+        self._world.note("disconnect")
+        await self._ask(lambda r: disconnect_account(r, ANN, "box"))
+
+    async def stop(self) -> None:
+        """The operator stops everything for some time."""
+        self._world.note("stop everything")
+        await self._world.table.write(Put(SWITCH, SWITCH, {"id": "x"}))
+        await asyncio.sleep(self._dice.uniform(1, 100))
+        self._world.note("go on")
+        await self._world.table.write(Delete(SWITCH, SWITCH))
+
+    async def delete(self) -> None:
+        thread = self._dice.choice(self._clients.threads)
+        self._world.note("delete", thread)
+        self._known.deleted.add(thread)
+        await self._ask(lambda r: delete(r, ANN, thread))
+
+    async def import_(self) -> None:
+        """A backend brings a conversation of another system, twice if it has no answer."""
+        texts = [f"old {self._number()}" for _ in range(3)]
+        messages = [
+            ImportedMessage("user" if n % 2 == 0 else "assistant", text)
+            for n, text in enumerate(texts)
+        ]
+        request = ThreadImport("shop", messages, external_id=f"conversation {self._act.number}")
+        self._world.note("import", texts)
+        outcome = await self._ask(lambda r: import_thread(r, ANN, request))
+        if outcome is not None:
+            self._known.imported[outcome.thread.id] = texts
+
+    async def export(self) -> None:
+        self._world.note("export")
+        await self._ask(lambda r: export(r, ANN, lambda _: True))

@@ -1,0 +1,156 @@
+"""Play stories: `python -m simulation.play --seed 7 --mode calm` shows one, `--first 0 --last 99` plays many.
+
+Run it as `make simulate SEED=7 MODE=calm`. A story that breaks a promise is shown with the promise, what was seen, and
+its trace; `shrink` finds a shorter one that breaks the same promise."""
+
+import argparse
+import asyncio
+import contextvars
+import hashlib
+import logging
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from simulation.agents import reply
+from simulation.clients import Clients
+from simulation.faults import MODES, Story, write_story
+from simulation.judge import Judge, judge_the_end
+from simulation.services import Services
+from simulation.world import World, live, loop_time
+
+_LOOK_S = 5.0
+"""How often people decide what waits, once nothing fails."""
+_ERASED_WITHIN = 40
+"""Looks of the sweeper, a minute apart, within which a deleted thread is gone."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A story, and what became of it."""
+
+    story: Story
+    complaints: tuple[tuple[str, str], ...]
+    """The promises that were broken, each with what was seen."""
+    trace: tuple[str, ...]
+    counts: Counter[str]
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """The promises that were broken, each once, in the order in which it was noticed."""
+        return tuple(dict.fromkeys(promise for promise, _ in self.complaints))
+
+    @property
+    def digest(self) -> str:
+        """A hash of the trace: the same story has the same one, in any process."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
+
+
+def play(story: Story, show: Callable[[str], None] | None = None) -> Played:
+    """Play a story to its end, and judge it."""
+    world = World(story, show)
+    with _quiet():
+        try:
+            live(world, lambda: _scene(world))
+        except Exception as error:
+            where = traceback.format_exception(error)[-4:]
+            world.complaints.append(("a story comes to its end", f"{error!r}\n{''.join(where)}"))
+    counts = world.counts + Counter({f"swept {name}": n for name, n in world.swept.items()})
+    counts["effects"] = len(world.effects)
+    return Played(story, tuple(world.complaints), tuple(world.trace), counts)
+
+
+async def _scene(world: World) -> None:
+    story, dice = world.story, random.Random(f"scene {world.story.seed}")
+    services = Services(world, reply)
+    clients = Clients(services)
+    Judge(clients)
+    await clients.begin()
+    sweeper = asyncio.ensure_future(_sweep(services, dice)) if story.features.sweeper else None
+    await asyncio.gather(*(clients.act(act) for act in story.acts))
+    await asyncio.sleep(story.rest_s)
+    world.is_quiet = True
+    world.note("nothing fails from here on")
+    until = loop_time() + story.features.patience_s
+    while loop_time() < until and await clients.open_runs():
+        await clients.decide_all_that_waits(dice)
+        await asyncio.sleep(_LOOK_S)
+    if clients.followers:
+        await asyncio.wait(clients.followers, timeout=1_200)
+    clients.is_over = True
+    if sweeper is not None:
+        sweeper.cancel()
+    if clients.known.deleted:
+        for _ in range(_ERASED_WITHIN):
+            await asyncio.sleep(60)
+            await services.sweep()
+    if story.features.channels:
+        await asyncio.sleep(4_000)  # the queue's own repetitions
+    await judge_the_end(clients)
+
+
+async def _sweep(services: Services, dice: random.Random) -> None:
+    """Sweep on a schedule. Now and then one sweep begins before the last has ended."""
+    patience_s = services.world.settings.sweep_patience.total_seconds()
+    while True:
+        is_early = dice.random() < 0.1 and not services.world.is_quiet
+        await asyncio.sleep(patience_s * (0.2 if is_early else 1))
+        sweep = asyncio.get_running_loop().create_task(
+            services.sweep(), context=contextvars.Context()
+        )
+        if dice.random() < 0.8 or services.world.is_quiet:
+            await sweep
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the product's log to itself: stories break what it warns of."""
+    log = logging.getLogger("layover")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    asyncio_log = logging.getLogger("asyncio")
+    asyncio_level = asyncio_log.level
+    asyncio_log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        asyncio_log.setLevel(asyncio_level)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mode", default="", help=f"one of {', '.join(MODES)}; empty: all in turn")
+    parser.add_argument("--seed", type=int, help="play this story, and show its trace")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int, default=99)
+    given = parser.parse_args()
+    if given.seed is not None:
+        _show(play(write_story(given.seed, given.mode or "calm"), print))
+        return
+    begun, bad, counts = time.monotonic(), 0, Counter[str]()
+    modes = [given.mode] if given.mode else list(MODES)
+    seeds = range(given.first, given.last + 1)
+    for seed in seeds:
+        played = play(write_story(seed, modes[seed % len(modes)]))
+        counts += played.counts
+        if played.complaints:
+            bad += 1
+            _show(played)
+    took = time.monotonic() - begun
+    print(f"{len(seeds)} stories in {took:.0f} s, {bad} of them broke a promise. {dict(counts)}")
+    raise SystemExit(bool(bad))
+
+
+def _show(played: Played) -> None:
+    for promise, seen in played.complaints:
+        print(f"seed {played.story.seed}, {played.story.mode}: {promise}\n    {seen[:600]}")
+    print(f"trace {played.digest}, {len(played.trace)} lines", flush=True)
+
+
+if __name__ == "__main__":
+    main()
