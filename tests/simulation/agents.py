@@ -1,7 +1,8 @@
-"""The deployment of a story: agents whose tools have effects in the world, and a model that does what it is told.
+"""The deployment of a story: agents whose tools have effects in the world, and a model that does what it is
+told.
 
-A message names the calls that its answer makes: `pay 1 2 look 3` asks for three. Numbers are never used twice, so
-each call has an id of its own in the whole story."""
+A message names the calls that its answer makes: `pay 1 2 look 3` asks for three. Numbers are never used
+twice, so each call has an id of its own in the whole story."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -89,7 +90,7 @@ def reply(prompt: Prompt) -> Reply:
 
 
 async def take_effect(world: World, ctx: ToolContext, name: str, given: Any) -> None:
-    """Do something in the world that cannot be undone. The process may die before, and right after it."""
+    """Do something in the world that cannot be undone. The process may die before it, and right after."""
     process = current.get()
     await world.pause()
     dice = world.chance()
@@ -106,7 +107,7 @@ async def take_effect(world: World, ctx: ToolContext, name: str, given: Any) -> 
 
 
 def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> dict[str, Agent]:
-    """Return the agents of a deployment: `account` is a default of its tools, `without` names what it lacks."""
+    """Return the agents of a deployment, without those named. `account`: a default of the tools."""
     features = world.features
 
     @tool(needs_approval=True)

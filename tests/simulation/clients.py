@@ -1,4 +1,5 @@
-"""Clients of a story: they start runs, decide, cancel, edit, delete, side by side, and know what they were told."""
+"""Clients of a story: they start runs, decide, cancel and delete, side by side, and know what they were
+told."""
 
 import asyncio
 import json

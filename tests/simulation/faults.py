@@ -1,4 +1,4 @@
-"""The stories of the simulation as data: what its clients do and when, what fails, which features are in use."""
+"""The stories of the simulation as data: what clients do and when, what fails, which features are in use."""
 
 import random
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class Faults:
     """Share of the processes that stall."""
     stall_s: tuple[float, float] = (2.0, 30.0)
     zombies: float = 0.0
-    """Share of the stalls that outlive the time limit of a function: its work goes on next to its repetition."""
+    """Share of the stalls that outlive the time limit of a function: it goes on next to its repetition."""
     span: int = 30
     """A process dies or stalls within so many requests of its own."""
     fails: float = 0.0

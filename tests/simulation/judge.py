@@ -1,7 +1,8 @@
 """The judge of a story: promises of docs/behaviour.md, each checked by a function whose name is the promise.
 
-Some promises hold at each moment: `at_each_change` sees every change of the journal, `at_each_effect` whatever a tool
-does in the world. The others hold once a story is over: `at_the_end` reads everything that there is."""
+Some promises hold at each moment: `at_each_change` sees every change of the journal, `at_each_effect`
+whatever a tool does in the world. The others hold once a story is over: `judge_the_end` reads everything that
+there is."""
 
 import json
 import zlib
@@ -12,7 +13,6 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.approvals.decide import Verdict
-from layover.errors import RetryableError
 from layover.keys import HEAD, META, Keys, run_of
 from layover.ports.table import Item
 from layover.values.base import compact_json
@@ -23,14 +23,13 @@ from layover.values.runs.run import (
     CallRecord,
     CallState,
     DecisionKind,
-    OnWaiting,
     RunSnapshot,
     Status,
 )
 from layover.values.thread import ThreadHead
 from simulation.agents import PAYS
-from simulation.clients import ANN, Acknowledged, Clients
-from simulation.world import BEGINNING, Effect, World
+from simulation.clients import ANN, Clients
+from simulation.world import Effect, World
 
 _KEYS = Keys(ANN)
 _KINDS = {
@@ -221,7 +220,7 @@ class Evidence:
 
     @property
     def may_lose(self) -> bool:
-        """True if processes died, or requests failed: what is counted, and not journaled, may be lost then."""
+        """True if processes died, or requests failed: what is only counted may be lost then."""
         counts = self.world.counts
         names = ("dies before", "dies after", "deaths in tools", "fails", "lost", "time-outs")
         return any(counts[name] for name in (*names, "doubled"))
@@ -385,9 +384,9 @@ def an_approved_call_runs_or_says_why_not(seen: Evidence) -> Iterator[str]:
         if call.tool_name not in PAYS or decision is None or (run_id, call_id) in ran:
             continue
         is_over = seen.runs[run_id].meta.status is Status.SUCCESS
-        if decision.kind is DecisionKind.APPROVED and is_over:
-            if not any(words in str(call.result) for words in _EXCUSES):
-                yield f"{call_id}: {call.result}"
+        is_excused = any(words in str(call.result) for words in _EXCUSES)
+        if decision.kind is DecisionKind.APPROVED and is_over and not is_excused:
+            yield f"{call_id}: {call.result}"
 
 
 def a_log_tells_each_thing_once_and_ends(seen: Evidence) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Play stories: `python -m simulation.play --seed 7 --mode calm` shows one, `--first 0 --last 99` plays many.
 
-Run it as `make simulate SEED=7 MODE=calm`. A story that breaks a promise is shown with the promise, what was seen, and
-its trace; `shrink` finds a shorter one that breaks the same promise."""
+Run it as `make simulate SEED=7 MODE=calm`. A story that breaks a promise is shown with the promise, what was
+seen, and its trace; `--shrink` shows a shorter one that breaks the same promise."""
 
 import argparse
 import asyncio
@@ -62,6 +62,19 @@ def play(story: Story, show: Callable[[str], None] | None = None) -> Played:
     counts = world.counts + Counter({f"swept {name}": n for name, n in world.swept.items()})
     counts["effects"] = len(world.effects)
     return Played(story, tuple(world.complaints), tuple(world.trace), counts)
+
+
+def stories_of(mode: str, count: int) -> list[Story]:
+    """Return the mode's part of so many stories."""
+    place, modes = list(MODES).index(mode), len(MODES)
+    return [write_story(seed, mode) for seed in range(place, count, modes)]
+
+
+def said(played: Played) -> str:
+    """Return how to see a story, and what it has shown."""
+    story = played.story
+    seen = [f"{promise}: {what}" for promise, what in played.complaints]
+    return "\n".join([f"make simulate SEED={story.seed} MODE={story.mode}", *seen])
 
 
 async def _scene(world: World) -> None:

@@ -1,4 +1,4 @@
-"""The ports of a simulated process, each with the network before it, and the functions that a process runs."""
+"""The ports of a simulated process, each with the network before it, and the functions that it runs."""
 
 import asyncio
 import contextvars
@@ -295,14 +295,15 @@ class Services:
         table = cast(Table, DistantTable(world))
         counts = world.settings.daily_tokens is not None
         return Runtime(
-            journal=table_journal(table, world.blobs, world, None),
+            journal=table_journal(table, world.blobs, world, dice=world.rolls),
             threads=cast(ThreadStore, DistantThreads(world)),
             memory=world.memory,
             blobs=world.blobs,
             model=cast(ChatModel, DistantModel(world, self.reply)),
             callbacks=DistantExecutions(world),
             clock=world,
-            ids=world,
+            ids=world.ids,
+            dice=world.rolls,
             settings=world.settings,
             agents=lambda: process.agents,
             allowance=TableAllowance(table, world, counts=counts),
@@ -317,14 +318,15 @@ class Services:
         """Return ports without a process, time or faults: they show what there is."""
         world = self.world
         return Runtime(
-            journal=table_journal(world.table, world.blobs, world),
+            journal=table_journal(world.table, world.blobs, world, dice=world.rolls),
             threads=world.threads,
             memory=world.memory,
             blobs=world.blobs,
             model=cast(Any, None),
             callbacks=cast(Any, None),
             clock=world,
-            ids=world,
+            ids=world.ids,
+            dice=world.rolls,
             settings=world.settings,
             agents=lambda: world.deployments[-1][2],
         )
@@ -334,13 +336,13 @@ class Services:
         return ChannelPorts(
             config=CHANNELS,
             senders=cast(Any, senders),
-            deliveries=TableDeliveries(table, self.world),
-            links=TableDecisionLinks(table, self.world),
+            deliveries=TableDeliveries(table, self.world, self.world.rolls),
+            links=TableDecisionLinks(table, self.world, self.world.rolls),
             base_url="https://layover.example",
         )
 
     async def serve(self, process: Process, work: Callable[[Runtime], Any]) -> Any:
-        """Return what `work` does with the ports of the process, which then notes its part of the day's use."""
+        """Return what `work` makes of the ports of the process, which then notes its part in the day."""
         runtime = self.runtime(process)
         try:
             return await work(runtime)

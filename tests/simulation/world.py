@@ -1,9 +1,9 @@
-"""One process, one event loop, virtual time: the processes of a deployment, and what lies between them and their
-services.
+"""One process, one event loop, virtual time: the processes of a deployment, and what lies between them and
+their services.
 
 Real are the services behind every function, the journal on an in-memory table, and the interpreter of
-`infra/run.asl.json`. Simulated are time, chance, and the network: each request of a process to a port takes time, and
-the process may die, stall or lose the answer at it."""
+`infra/run.asl.json`. Simulated are time, chance, and the network: each request of a process to a port takes
+time, and the process may die, stall or lose the answer at it."""
 
 import asyncio
 import contextvars
@@ -21,21 +21,21 @@ from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import InMemoryTable
+from layover.dice import SeededDice
 from layover.errors import RetryableError
+from layover.ids import RandomIds
 from layover.local.aws.states.errors import StateFailed
 from layover.local.aws.states.service import StepFunctions
 from layover.local.aws.storage import Storage
 from layover.ports.table import Action, Item
 from layover.values.deployment.settings import Settings
 from simulation.faults import Features, Story
-from simulation.steady import steady
 from support.worlds.loops import Skipping
 
 ROOT = Path(__file__).parents[2]
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """The calendar's time at the loop's zero."""
 _LOOP_BEGINS = 1_000.0
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 Work = Callable[["Process"], Awaitable[Any]]
 
@@ -53,7 +53,7 @@ current: contextvars.ContextVar["Process"] = contextvars.ContextVar("process")
 
 
 class Process:
-    """One invocation of a function, or one request of a client: it has a clock, agents and dice of its own."""
+    """One invocation of a function, or one request of a client, with a clock, agents and dice of its own."""
 
     def __init__(self, world: "World", name: str) -> None:
         world.names[name] += 1
@@ -86,6 +86,17 @@ class Process:
         if not self.outcome.done():
             self.outcome.set_exception(error)
             self.outcome.exception()
+
+
+class ProcessDice(SeededDice):
+    """The dice of whichever process rolls them: `ports.Dice`."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world.story.seed)
+        self._world = world
+
+    def bits(self, count: int) -> int:
+        return self._world.chance().getrandbits(count)
 
 
 class WatchedTable(InMemoryTable):
@@ -135,6 +146,8 @@ class World:
         self.blobs = InMemoryBlobs()
         self.threads = InMemoryThreads()
         self.memory = InMemoryMemory(self.threads)
+        self.rolls = ProcessDice(self)
+        self.ids = RandomIds(lambda: int(_seconds() * 1e9), self.rolls.bits)
         self.names: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.swept: Counter[str] = Counter()
@@ -163,7 +176,7 @@ class World:
 
     def begin(self) -> None:
         """Make the state machine, as a deployment does."""
-        self.machine = StepFunctions(Storage(), self._invoke)
+        self.machine = StepFunctions(Storage(), self._invoke, _seconds, self.rolls)
         definition = (ROOT / "infra/run.asl.json").read_text()
         for name in ("Turn", "Resume", "Settle", "Compact", "Extract"):
             definition = definition.replace("${%sFunctionArn}" % name, name.lower())  # noqa: UP031
@@ -201,16 +214,9 @@ class World:
         await asyncio.sleep(delay.total_seconds())
 
     def chance(self) -> random.Random:
-        """Return the dice of whoever asks."""
+        """Return the numbers of whoever asks."""
         process = current.get(None)
         return self.dice if process is None else process.dice
-
-    # Ids, as a process makes them: `ports.Ids`.
-
-    def new(self, kind: str) -> str:
-        stamp, dice = int((loop_time() + BEGINNING) * 1_000), self.chance()
-        length = 6 if kind == "msg" else 16
-        return f"{kind}_{_text(stamp, 10)}{_text(dice.getrandbits(5 * length), length)}"
 
     # Deployments.
 
@@ -241,7 +247,7 @@ class World:
                 raise Crash
 
     async def run(self, name: str, work: Work, limit_s: float | None = None) -> Any:
-        """Return the result of `work` in a process of its own. Raises StateFailed if that died, else its error."""
+        """Return the result of `work` in a process of its own. Raises StateFailed (it died), or its error."""
         process = Process(self, name)
         context = contextvars.copy_context()
         context.run(current.set, process)
@@ -372,7 +378,7 @@ class World:
     # The state machine.
 
     async def _invoke(self, _: str, parameters: Mapping[str, Any]) -> Any:
-        """Do what Step Functions does with a function: it waits for the answer, or learns that there is none."""
+        """Do what Step Functions does with a function: wait for the answer, or learn that there is none."""
         function, payload = parameters["FunctionName"], parameters["Payload"]
         name = f"{function} {payload['execution']}"
         dice = random.Random(f"{self.story.seed} {name} {self.names[name]}")
@@ -435,18 +441,16 @@ def live(world: World, scene: Callable[[], Awaitable[None]]) -> None:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
-    def now() -> float:
-        return loop_time() + BEGINNING
-
-    with asyncio.Runner(loop_factory=Skipping) as runner, steady(now, world.chance):
+    with asyncio.Runner(loop_factory=Skipping) as runner:
         runner.run(main())
+
+
+def _seconds() -> float:
+    """Return the calendar's time in seconds since 1970, by a clock that is right."""
+    return loop_time() + BEGINNING
 
 
 def _hear(request: "asyncio.Task[Any]") -> None:
     """Take notice of an error that nobody waits for any more."""
     if not request.cancelled():
         request.exception()
-
-
-def _text(number: int, length: int) -> str:
-    return "".join(_ALPHABET[number >> 5 * at & 31] for at in reversed(range(length)))

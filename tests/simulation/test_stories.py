@@ -1,0 +1,64 @@
+"""Stories of fixed seeds, in every mode. A seed that fails is shown by `make simulate SEED=... MODE=...`."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from simulation.faults import MODES, Act, Faults, Story, write_story
+from simulation.play import play, said, stories_of
+from simulation.shrink import shrink
+from simulation.world import ROOT
+
+STORIES = 300
+_DIGESTS = """
+from simulation.faults import write_story
+from simulation.play import play
+print([play(write_story(seed, mode)).digest for seed, mode in [(1, "more-all"), (2, "told-all")]])
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_story_breaks_a_promise(mode: str) -> None:
+    played = [play(story) for story in stories_of(mode, STORIES)]
+    broken = [each for each in played if each.complaints]
+    assert not broken, "\n\n".join(map(said, broken))
+
+
+def test_a_story_has_the_same_trace_in_every_process() -> None:
+    traces = {digests_with(hash_seed) for hash_seed in ("1", "2")}
+    assert len(traces) == 1
+    assert traces.pop().count("'") == 4
+
+
+def digests_with(hash_seed: str) -> str:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", _DIGESTS],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_story_shrinks_to_the_acts_that_its_fault_needs() -> None:
+    story = write_story(3, "all")
+    acts = tuple(Act(float(n), "say", n, n) for n in range(1, 9))
+
+    def breaks(shorter: Story) -> bool:
+        numbers = {act.number for act in shorter.acts}
+        return {2, 7} <= numbers and shorter.faults.lag_s > 0
+
+    small = shrink(replace(story, acts=acts), breaks)
+    assert [act.number for act in small.acts] == [2, 7]
+    assert small.acts[0].at == 0
+    assert small.faults == replace(Faults(), lag_s=story.faults.lag_s, span=story.faults.span)
+    assert small.rest_s == 0
