@@ -23,7 +23,7 @@ ENTRIES ?= 1000000
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo test test-agents test-all torture bench bench-scale eval check format lock audit clean \
+.PHONY: help dev demo test test-agents test-all torture simulate simulate-mutations bench bench-scale eval check format lock audit clean \
         docs layer certificates synth deploy destroy
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "make test-agents  only the tests of your agents in functions/user_agents: seconds, once set up"
 	@echo "make test-all     all of make test, and every test that starts the whole system: half an hour"
 	@echo "make torture      full kill matrices, faults and load: an hour"
+	@echo "make simulate     play stories of the simulation: SEED=7 MODE=calm shows one, FIRST=0 LAST=999 plays many"
 	@echo "make bench        measure a turn next to its floor, imports, turns on short and long threads, memory: minutes"
 	@echo "make bench-scale  measure compaction, neighbours, following, operators, recall, a search among a million entries: longer"
 	@echo "make eval         measure what memory keeps of the evaluation set; asks a real model if a key is set"
@@ -67,6 +68,19 @@ test-all: $(TEST_STAMP)
 
 torture: $(TEST_STAMP)
 	@$(BIN)/python -m pytest --tier torture $(ARGS)
+
+# make simulate SEED=7 MODE=calm, make simulate FIRST=0 LAST=999 (MODE empty: all in turn; ARGS=--shrink)
+SEED  ?=
+MODE  ?=
+FIRST ?= 0
+LAST  ?= 299
+
+simulate: $(TEST_STAMP)
+	@PYTHONPATH=tests:. $(BIN)/python -m simulation.play --mode "$(MODE)" --first $(FIRST) --last $(LAST) \
+		$(if $(SEED),--seed $(SEED)) $(ARGS)
+
+simulate-mutations: $(TEST_STAMP)
+	@PYTHONPATH=tests:. $(BIN)/python -m simulation.mutations $(ARGS)
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python tests/benchmarks/turn.py

@@ -11,41 +11,26 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from layover.approvals.consent import bring_consent
-from layover.approvals.decide import DecisionRequest, Verdict, decide, decide_all
-from layover.approvals.extend import extend
+from layover.approvals.decide import DecisionRequest, Verdict
 from layover.chat.parts import ClientMessage
 from layover.chat.start import ChatTurn
 from layover.chat.start import say as say_in_chat
-from layover.connections.consent import ask_for_consent, disconnect_account
 from layover.errors import LayoverError, NotFound, RetryableError
 from layover.keys import SWITCH
 from layover.local.aws.states.errors import StateFailed, StatesError
-from layover.operate.actions import OperationKind, act_on
 from layover.ports.table import Delete, Put
 from layover.records.threads import head_of
-from layover.retention.export import export
-from layover.runs.accept import (
-    ABSENT,
-    StartRun,
-    make_message_key,
-    make_request_key,
-    send_message,
-    start_run,
-)
-from layover.runs.cancel import cancel
 from layover.runs.follow import follow
 from layover.runtime import Runtime
-from layover.threads.imports import ImportedMessage, ThreadImport, import_thread
 from layover.threads.messages import list_messages
-from layover.threads.threads import delete
-from layover.values.deployment.access import Actor
+from layover.values.deployment.access import Access, Actor
 from layover.values.message import TextPart
 from layover.values.runs.run import CallRecord, OnBusy, OnWaiting, RunMeta, RunSnapshot
 from layover.values.thread import ThreadHead
 from simulation.agents import make_agents
 from simulation.faults import WORDS, Act
 from simulation.services import Services
+from support.worlds.arrivals import answered
 
 ANN = "ann"
 OWNER = Actor(sub=ANN)
@@ -56,6 +41,58 @@ _TRIES = 8
 """How often a client repeats a request that is not answered."""
 
 Request = Callable[[Runtime], Awaitable[Any]]
+_ACCESS = Access()
+
+
+class Refused(Exception):
+    """The API has refused a request: the caller is to blame."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status} {text[:160]}")
+        self.status = status
+
+
+def http_event(
+    method: str, path: str, body: Any, by: Actor, key: str | None = None
+) -> dict[str, Any]:
+    """Return a request as API Gateway gives it to the function `api`."""
+    claims = {
+        "sub": by.sub,
+        "scope": " ".join(sorted({_ACCESS.scope, *by.scopes})),
+        _ACCESS.groups_claim: f"[{' '.join(sorted(by.groups))}]",
+    }
+    headers = {"content-type": "application/json", **({"idempotency-key": key} if key else {})}
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": headers,
+        "queryStringParameters": {},
+        "requestContext": {
+            "requestId": "request",
+            "stage": "$default",
+            "http": {"method": method, "path": path},
+            "authorizer": {"jwt": {"claims": claims, "scopes": None}},
+        },
+        "body": None if body is None else json.dumps(body),
+        "isBase64Encoded": False,
+    }
+
+
+def path_of(call: CallRecord) -> str:
+    """Return the path of a call in the API."""
+    return f"/runs/{call.run_id}/tool-calls/{call.tool_call_id}"
+
+
+def body_of(request: DecisionRequest) -> dict[str, Any]:
+    """Return the body of a decision."""
+    body: dict[str, Any] = {"attempt": request.attempt}
+    if request.verdict is Verdict.RESUME:
+        body["data"] = request.data
+    if request.args is not None:
+        body["args"] = request.args
+    return body
 
 
 @dataclass(frozen=True)
@@ -131,8 +168,7 @@ class Clients:
     # Requests.
 
     async def ask(self, work: Request, dice: random.Random, name: str) -> Any:
-        """Return the answer to a request, which its client repeats until it has one; None: it got none.
-        Raises the error that the API answers with."""
+        """Return what a service answers, asked again until it does; None: it never did."""
         for _ in range(_TRIES):
             try:
                 return await self.world.run(
@@ -143,13 +179,50 @@ class Clients:
         self.world.counts["unanswered"] += 1
         return None
 
+    async def send(
+        self,
+        dice: random.Random,
+        name: str,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        by: Actor = OWNER,
+        key: str | None = None,
+    ) -> Any:
+        """Return the body of the API's answer to a request, which its client repeats until it has one; None:
+        it got none. Raises Refused."""
+        event = http_event(method, path, body, by, key)
+        process = f"api {name}"
+
+        async def work(runtime: Runtime) -> Any:
+            return await answered(event, runtime)
+
+        for _ in range(_TRIES):
+            try:
+                answer = await self.world.run(process, lambda p: self.services.serve(p, work), 29)
+            except StateFailed:
+                answer = {"statusCode": 503}
+            status = answer["statusCode"]
+            if status == 503:
+                await asyncio.sleep(dice.uniform(0.1, 2))
+                continue
+            text = answer["body"]
+            if status >= 500:
+                self.world.complain("no request is answered with 500", f"{method} {path}: {text}")
+            if status >= 400:
+                raise Refused(status, str(text))
+            return json.loads(text) if text else {}
+        self.world.counts["unanswered"] += 1
+        return None
+
     async def act(self, act: Act) -> None:
         """Do one act of the story at its time."""
         await asyncio.sleep(act.at)
         doing = _Act(self, act)
         try:
             await getattr(doing, act.kind)()
-        except LayoverError as error:
+        except (Refused, LayoverError) as error:
             self.world.counts["refused acts"] += 1
             self.world.note(f"act {act.number} is refused:", type(error).__name__, error)
 
@@ -176,14 +249,12 @@ class Clients:
         """Make one decision, and keep that it was acknowledged."""
         said = [request.verdict.value, call.tool_call_id, call.attempt, "by", actor.sub]
         self.world.note("decide", *said, request.args or "")
+        path = f"{path_of(call)}/{request.verdict.value}"
+        name = f"decide {call.run_id} {call.tool_call_id} {actor.sub}"
         try:
-            outcome = await self.ask(
-                lambda runtime: decide(runtime, actor, call.run_id, call.tool_call_id, request),
-                dice,
-                f"decide {call.run_id} {call.tool_call_id} {actor.sub}",
-            )
-        except LayoverError as error:
-            self.world.note("refused", *said, type(error).__name__, error)
+            outcome = await self.send(dice, name, "POST", path, body_of(request), by=actor)
+        except Refused as error:
+            self.world.note("refused", *said, error)
             return
         if outcome is not None:
             self.acknowledge(call, request, actor.sub)
@@ -193,9 +264,9 @@ class Clients:
         payload: Any = call.suspension.payload if call.suspension else {}
         try:
             await self.consent(payload["authorize_url"], dice)
-        except LayoverError as error:
-            self.world.note("refused: consent", type(error).__name__, error)
-            page = await self.ask(lambda r: ask_for_consent(r, ANN, "box"), dice, "ask for consent")
+        except Refused as error:
+            self.world.note("refused: consent", error)
+            page = await self.send(dice, "ask for consent", "POST", "/me/connections/box")
             if page is not None:
                 await self.consent(page["authorize_url"], dice)
 
@@ -203,7 +274,8 @@ class Clients:
         """Come back from the page of a service with a code."""
         state = parse_qs(urlsplit(url).query)["state"][0]
         self.world.note("consent", state[:6])
-        await self.ask(lambda r: bring_consent(r, OWNER, "code", state), dice, "consent")
+        body = {"code": "code", "state": state}
+        await self.send(dice, "consent", "POST", "/me/consents", body)
 
     async def read_stream(self, run_id: str, dice: random.Random) -> None:
         """Follow a run by streams, and come back after each, as a browser does."""
@@ -248,8 +320,15 @@ class _Act:
         self._dice = random.Random(act.dice)
         self._words = 0
 
+    @property
+    def _name(self) -> str:
+        return f"{self._act.kind} {self._act.number}"
+
     async def _ask(self, work: Request) -> Any:
-        return await self._clients.ask(work, self._dice, f"{self._act.kind} {self._act.number}")
+        return await self._clients.ask(work, self._dice, self._name)
+
+    async def _send(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        return await self._clients.send(self._dice, self._name, method, path, body, **more)
 
     def _number(self) -> int:
         """Return a number that nothing else in the story has."""
@@ -304,24 +383,21 @@ class _Act:
     async def say(self) -> None:
         dice, clients = self._dice, self._clients
         thread = dice.choice(clients.threads)
-        parent: Any = ABSENT
+        text, on_busy = self._text(), dice.choice(list(OnBusy))
+        body: dict[str, Any] = {"input": text, "on_busy": on_busy.value}
+        on_waiting = dice.choice([None, None, *OnWaiting])
+        if on_waiting is not None:
+            body["on_waiting"] = on_waiting.value
+        if dice.random() < 0.3:
+            body["stream"] = True
         if clients.features.branches and dice.random() < 0.3:
             page = await list_messages(clients.plain, ANN, thread, None, 200, None)
-            parent = dice.choice([None, *(message.id for message in page.items)])
+            body["parent_id"] = dice.choice([None, *(message.id for message in page.items)])
             self._known.has_branches = True
-        request = StartRun(
-            self._text(),
-            on_waiting=dice.choice([None, None, *OnWaiting]),
-            on_busy=dice.choice(list(OnBusy)),
-            parent_id=parent,
-            stream=dice.random() < 0.3,
-        )
-        text = str(request.input)
-        key = make_request_key(f"key {text}", thread, request, self._world.now())
-        self._world.note("say", repr(text), request.on_waiting, request.on_busy.value, thread)
-        run = await self._ask(lambda r: start_run(r, OWNER, thread, request, key))
+        self._world.note("say", body, thread)
+        run = await self._send("POST", f"/threads/{thread}/runs", body, key=f"key {text}")
         if run is not None:
-            self._said(text, run.id)
+            self._said(text, run["id"])
 
     def _said(self, text: str, run_id: str) -> None:
         self._world.note("said", repr(text), run_id)
@@ -358,7 +434,10 @@ class _Act:
             await self._clients.decide(call, request, self._actor(call), self._dice)
 
     async def vote(self) -> None:
+        """Somebody decides, with the right to do so or without it."""
         for call in await self._pick_calls():
+            if call.rule is None and self._dice.random() < 0.8:
+                return
             actor = self._dice.choice([*BOSSES, CHIEF])
             await self._clients.decide(call, self._request(call), actor, self._dice)
 
@@ -370,10 +449,19 @@ class _Act:
         requests = [(call, self._request(call)) for call in calls]
         shown = [(request.verdict.value, call.tool_call_id) for call, request in requests]
         self._world.note("bulk", shown, "by", actor.sub)
-        wanted = [(call.run_id, call.tool_call_id, request) for call, request in requests]
-        outcomes = await self._ask(lambda r: decide_all(r, actor, wanted))
-        for (call, request), outcome in zip(requests, outcomes or (), strict=False):
-            if not isinstance(outcome, LayoverError):
+        items = [
+            {
+                "run_id": call.run_id,
+                "tool_call_id": call.tool_call_id,
+                "decision": request.verdict.value,
+                **body_of(request),
+            }
+            for call, request in requests
+        ]
+        answer = await self._send("POST", "/approvals/decisions", {"items": items}, by=actor)
+        outcomes = answer["items"] if answer else ()
+        for (call, request), outcome in zip(requests, outcomes, strict=False):
+            if outcome["status"] < 400:
                 self._clients.acknowledge(call, request, actor.sub)
 
     async def send(self) -> None:
@@ -381,9 +469,9 @@ class _Act:
         if run is None:
             return
         text = f"psst {self._number()}"
-        key = make_message_key(text, run.id, text, self._world.now())
         self._world.note("send", repr(text), run.id)
-        answer = await self._ask(lambda r: send_message(r, OWNER, run.id, text, key))
+        path = f"/runs/{run.id}/messages"
+        answer = await self._send("POST", path, {"input": text}, key=f"key {text}")
         if answer is not None:
             self._known.said[text] = run.id
 
@@ -394,17 +482,21 @@ class _Act:
         self._known.cancelled.add(run.id)
         self._world.note("cancel", run.id)
         if self._dice.random() < 0.3:
-            await self._ask(lambda r: act_on(r, OPERATOR, OperationKind.CANCEL, [run.id]))
+            await self._send(
+                "POST", "/operate/runs/cancel", {"ids": [run.id], "reason": "no"}, by=OPERATOR
+            )
         else:
-            await self._ask(lambda r: cancel(r, ANN, run.id, by=OWNER))
+            await self._send("POST", f"/runs/{run.id}/cancel")
 
     async def operate(self) -> None:
         run = await self._pick_run()
         if run is None:
             return
-        kind = self._dice.choice([OperationKind.DENY, OperationKind.REDRIVE])
-        self._world.note("operate", kind.value, run.id)
-        await self._ask(lambda r: act_on(r, OPERATOR, kind, [run.id], "no"))
+        kind = self._dice.choice(["deny", "redrive"])
+        self._world.note("operate", kind, run.id)
+        await self._send(
+            "POST", f"/operate/runs/{kind}", {"ids": [run.id], "reason": "no"}, by=OPERATOR
+        )
 
     async def extend(self) -> None:
         calls = [call for call in await self._clients.waiting() if call.expires_at]
@@ -414,7 +506,8 @@ class _Act:
         assert call.expires_at is not None
         at = call.expires_at + timedelta(seconds=self._dice.choice([5, 60]))
         self._world.note("extend", call.tool_call_id)
-        await self._ask(lambda r: extend(r, self._actor(call), call.run_id, call.tool_call_id, at))
+        body = {"expires_at": at.isoformat()}
+        await self._send("POST", f"{path_of(call)}/extend", body, by=self._actor(call))
 
     async def answer(self) -> None:
         """A backend answers a token that the bus gave it, however old that is."""
@@ -458,7 +551,7 @@ class _Act:
             payload: Any = call.suspension.payload if call.suspension else {}
             url = payload["authorize_url"]
         else:
-            page = await self._ask(lambda r: ask_for_consent(r, ANN, "box"))
+            page = await self._send("POST", "/me/connections/box")
             if page is None:
                 return
             url = page["authorize_url"]
@@ -467,7 +560,7 @@ class _Act:
 
     async def disconnect(self) -> None:
         self._world.note("disconnect")
-        await self._ask(lambda r: disconnect_account(r, ANN, "box"))
+        await self._send("DELETE", "/me/connections/box")
 
     async def stop(self) -> None:
         """The operator stops everything for some time."""
@@ -481,21 +574,25 @@ class _Act:
         thread = self._dice.choice(self._clients.threads)
         self._world.note("delete", thread)
         self._known.deleted.add(thread)
-        await self._ask(lambda r: delete(r, ANN, thread))
+        await self._send("DELETE", f"/threads/{thread}")
 
     async def import_(self) -> None:
         """A backend brings a conversation of another system, twice if it has no answer."""
         texts = [f"old {self._number()}" for _ in range(3)]
         messages = [
-            ImportedMessage("user" if n % 2 == 0 else "assistant", text)
+            {"role": "user" if n % 2 == 0 else "assistant", "content": text}
             for n, text in enumerate(texts)
         ]
-        request = ThreadImport("shop", messages, external_id=f"conversation {self._act.number}")
+        body = {
+            "agent": "shop",
+            "messages": messages,
+            "external_id": f"conversation {self._act.number}",
+        }
         self._world.note("import", texts)
-        outcome = await self._ask(lambda r: import_thread(r, ANN, request))
-        if outcome is not None:
-            self._known.imported[outcome.thread.id] = texts
+        thread = await self._send("POST", "/threads", body)
+        if thread is not None:
+            self._known.imported[thread["id"]] = texts
 
     async def export(self) -> None:
         self._world.note("export")
-        await self._ask(lambda r: export(r, ANN, lambda _: True))
+        await self._send("GET", "/me/export")

@@ -133,7 +133,7 @@ class Judge:
             return
         if sk == META:
             self._check(OF_RUNS, old, new)
-        elif "#CALL#" in sk.rpartition("/")[2]:
+        elif sk.startswith("STEP#") and "#CALL#" in sk.rpartition("/")[2]:
             self._check(OF_CALLS, old, new)
         elif sk.startswith("EVENT#"):
             self._check((an_event_is_written_once,), old, new)

@@ -21,11 +21,12 @@ from simulation.clients import Clients
 from simulation.faults import MODES, Story, write_story
 from simulation.judge import Judge, judge_the_end
 from simulation.services import Services
+from simulation.shrink import shrink
 from simulation.world import World, live, loop_time
 
 _LOOK_S = 5.0
 """How often people decide what waits, once nothing fails."""
-_ERASED_WITHIN = 40
+_ERASED_WITHIN = 25
 """Looks of the sweeper, a minute apart, within which a deleted thread is gone."""
 
 
@@ -101,8 +102,8 @@ async def _scene(world: World) -> None:
         for _ in range(_ERASED_WITHIN):
             await asyncio.sleep(60)
             await services.sweep()
-    if story.features.channels:
-        await asyncio.sleep(4_000)  # the queue's own repetitions
+    while services.on_their_way:
+        await asyncio.sleep(_LOOK_S)
     await judge_the_end(clients)
 
 
@@ -140,29 +141,33 @@ def main() -> None:
     parser.add_argument("--mode", default="", help=f"one of {', '.join(MODES)}; empty: all in turn")
     parser.add_argument("--seed", type=int, help="play this story, and show its trace")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--last", type=int, default=99)
+    parser.add_argument("--last", type=int, default=299)
+    parser.add_argument(
+        "--shrink", action="store_true", help="of a story that fails, show a shorter one"
+    )
     given = parser.parse_args()
-    if given.seed is not None:
-        _show(play(write_story(given.seed, given.mode or "calm"), print))
-        return
-    begun, bad, counts = time.monotonic(), 0, Counter[str]()
     modes = [given.mode] if given.mode else list(MODES)
-    seeds = range(given.first, given.last + 1)
+    seeds = range(given.first, given.last + 1) if given.seed is None else [given.seed]
+    begun, bad, counts = time.monotonic(), 0, Counter[str]()
     for seed in seeds:
-        played = play(write_story(seed, modes[seed % len(modes)]))
+        story = write_story(seed, modes[seed % len(modes)])
+        played = play(story, None if given.seed is None or given.shrink else print)
         counts += played.counts
         if played.complaints:
             bad += 1
-            _show(played)
+            print(said(played), flush=True)
+            if given.shrink:
+                _show_shorter(played)
     took = time.monotonic() - begun
     print(f"{len(seeds)} stories in {took:.0f} s, {bad} of them broke a promise. {dict(counts)}")
     raise SystemExit(bool(bad))
 
 
-def _show(played: Played) -> None:
-    for promise, seen in played.complaints:
-        print(f"seed {played.story.seed}, {played.story.mode}: {promise}\n    {seen[:600]}")
-    print(f"trace {played.digest}, {len(played.trace)} lines", flush=True)
+def _show_shorter(played: Played) -> None:
+    """Show the shortest story that is found which breaks the same promise."""
+    promise = played.promises[0]
+    shorter = shrink(played.story, lambda story: promise in play(story).promises)
+    print(f"{shorter}", *play(shorter).trace, sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -281,6 +281,8 @@ class Services:
     reply: Callable[[Prompt], Reply]
 
     def __post_init__(self) -> None:
+        self.on_their_way = 0
+        """Events that the bus has taken and `notify` has not."""
         self.senders = {
             ChannelKind.SLACK: InMemorySender(),
             ChannelKind.MAIL: InMemorySender(updates=False),
@@ -398,6 +400,7 @@ class Services:
         """Bring an event of the bus to `notify`, now and then twice."""
         dice = self.world.chance()
         copies = 2 if dice.random() < 0.1 and not self.world.is_quiet else 1
+        self.on_their_way += copies
         for _ in range(copies):
             delay = dice.uniform(0.05, 0.5) if dice.random() < 0.9 else dice.uniform(0.5, 5)
             asyncio.get_running_loop().create_task(
@@ -413,12 +416,16 @@ class Services:
             turns = Turns(world, LoopDeadline(loop_time() + 30))
             await notify(runtime, dict(event), turns)
 
-        for _ in range(30):
-            try:
-                await world.run("notify", lambda p: self.serve(p, work), 30)
-                world.counts["events told"] += 1
-                return
-            except (StateFailed, RetryableError) as error:
-                world.note("notify fails", type(error).__name__, error)
-                await asyncio.sleep(20 if world.is_quiet else 120)
-        world.complain("an event reaches the people it is for", str(event)[:200])
+        try:
+            for _ in range(30):
+                try:
+                    await world.run("notify", lambda p: self.serve(p, work), 30)
+                    return
+                except (StateFailed, RetryableError) as error:
+                    world.note("notify fails", type(error).__name__, error)
+                    await asyncio.sleep(20 if world.is_quiet else 120)
+            world.complain("an event reaches the people it is for", str(event)[:200])
+        except Exception as error:
+            world.complain("notify raises nothing that no repetition mends", repr(error)[:300])
+        finally:
+            self.on_their_way -= 1

@@ -99,6 +99,14 @@ class ProcessDice(SeededDice):
         return self._world.chance().getrandbits(count)
 
 
+class _Blind(Skipping):
+    """A loop that looks at no socket: nothing is outside of a story."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._look = lambda _: []
+
+
 class WatchedTable(InMemoryTable):
     """A table that shows each change to `watch`, and keeps what was there a moment ago."""
 
@@ -441,7 +449,7 @@ def live(world: World, scene: Callable[[], Awaitable[None]]) -> None:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
-    with asyncio.Runner(loop_factory=Skipping) as runner:
+    with asyncio.Runner(loop_factory=_Blind) as runner:
         runner.run(main())
 
 

@@ -1,7 +1,7 @@
 """A table in memory: the semantics of DynamoDB's conditional writes, for tests and the in-process SDK."""
 
-import copy
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from layover.adapters.journal.items.schema import LISTED
 from layover.keys import MAX_PARTITION_KEY, MAX_SORT_KEY
@@ -29,7 +29,7 @@ class InMemoryTable:
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         """One item."""
         _check_key(pk, sk)
-        return copy.deepcopy(self._items.get((pk, sk)))
+        return _copy(self._items.get((pk, sk)))
 
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
@@ -39,7 +39,7 @@ class InMemoryTable:
         keys = sorted(
             (k for k in self._items if k[0] == pk and low <= k[1] <= high), reverse=not forward
         )
-        return [copy.deepcopy(self._items[k]) for k in keys[:limit]]
+        return [_copy(self._items[k]) for k in keys[:limit]]
 
     async def query_index(
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
@@ -59,7 +59,7 @@ class InMemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return copy.deepcopy([_projected(i) for i in items if beyond(i)][:limit])
+        return _copy([_projected(i) for i in items if beyond(i)][:limit])
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
@@ -79,7 +79,7 @@ class InMemoryTable:
         self._on_change()
         if isinstance(action, Put):
             return None
-        return old if isinstance(action, Delete) else copy.deepcopy(new)
+        return old if isinstance(action, Delete) else _copy(new)
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Check all, then apply all."""
@@ -102,7 +102,7 @@ class InMemoryTable:
         )
 
     def _copy_of(self, action: Action) -> Item | None:
-        return copy.deepcopy(self._items.get((action.pk, action.sk)))
+        return _copy(self._items.get((action.pk, action.sk)))
 
     def _store(self, action: Action, item: Item | None) -> None:
         if item is None:
@@ -123,3 +123,12 @@ def _check_key(pk: str, sk: str = " ") -> None:
 def _projected(item: Item) -> Item:
     """Return the part of an item that the owner's index has."""
     return {name: value for name, value in item.items() if name in _PROJECTED}
+
+
+def _copy(value: Any) -> Any:
+    """Return a copy that shares nothing that could change: an item is made of dicts, lists and sets."""
+    if isinstance(value, dict):
+        return {name: _copy(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_copy(each) for each in value]
+    return set(value) if isinstance(value, set) else value
