@@ -220,7 +220,6 @@ async def test_a_run_that_answers_a_message_is_not_set_aside() -> None:
     assert "The invoice is 42 euros." in await shown(bench)
 
 
-@pytest.mark.xfail(reason="F9: who settles a call erases what is owed to the bus", strict=True)
 @pytest.mark.parametrize("end", ["a cancel", "a turn"])
 async def test_the_bus_learns_of_a_decision_that_it_refused_for_a_moment(end: str) -> None:
     agent = Agent("shop", model="m", tools=[pay], tool_concurrency=2)
@@ -267,7 +266,6 @@ async def test_a_thread_keeps_its_history_if_the_run_before_is_cancelled() -> No
     assert "my name is Ann" in await shown(bench)
 
 
-@pytest.mark.xfail(reason="F7: the last change that arrives wins, not the newest", strict=True)
 async def test_a_vote_that_arrives_late_does_not_cover_the_outcome() -> None:
     told, run_id = await asked()
     await told.tell()
@@ -296,9 +294,6 @@ async def test_a_vote_that_arrives_late_does_not_cover_the_outcome() -> None:
     assert [kind for to, kind in told.shown() if to == "#payouts"] == ["decided"]
 
 
-@pytest.mark.xfail(
-    reason="F5: None says `unknown`, and what an old release did not write", strict=True
-)
 async def test_no_edit_runs_with_arguments_that_nobody_was_shown() -> None:
     """The tool is not deployed when its call is edited, and comes back with another default."""
     paid: list[Any] = []
@@ -328,7 +323,6 @@ async def test_no_edit_runs_with_arguments_that_nobody_was_shown() -> None:
     assert (50, "a new one") not in paid
 
 
-@pytest.mark.xfail(reason="F6: what cannot be closed stays at the head of the queue", strict=True)
 async def test_the_sweeper_looks_at_runs_behind_connections_that_do_not_close() -> None:
     bench = Bench(Agent("shop", model="m"), [say("hi")] * 9)
     connections, now = TableConnections(bench.table), bench.clock.now()
@@ -346,7 +340,6 @@ async def test_the_sweeper_looks_at_runs_behind_connections_that_do_not_close() 
     assert {run_id for _, run_id, _ in bench.callbacks.started} == set(runs)
 
 
-@pytest.mark.xfail(reason="F13: a thread is marked on no condition but that it exists", strict=True)
 async def test_retention_leaves_a_thread_that_was_just_written_in() -> None:
     table = Meeting()
     settings = Settings(thread_retention=timedelta(days=30))
@@ -371,13 +364,23 @@ async def test_retention_leaves_a_thread_that_was_just_written_in() -> None:
 
 
 @pytest.mark.xfail(reason="F12: what a run did not read is stored behind its own end", strict=True)
-async def test_a_message_to_a_run_that_is_then_cancelled_stays_in_the_thread() -> None:
+@pytest.mark.parametrize(
+    "order", ["ask answer send cancel", "ask send cancel answer", "send ask cancel answer"]
+)
+async def test_a_message_to_a_run_that_is_then_cancelled_stays_in_the_thread(order: str) -> None:
+    """Another run takes the thread, before it or after."""
     bench = Bench(Agent("shop", model="m", tools=[pay]), says({"pay": pay_call(1)}))
-    first = await bench.start("pay")
+    first, second = await bench.start("pay"), ""
     assert await bench.drive(first) == "suspended"
-    assert await bench.drive(await bench.start("and the weather?")) == "over"
-    await send_message(bench.plain, OWNER, first, "use the other account")
-    await cancel(bench.plain, ANN, first, by=OWNER, holder_has_s=0)
+    for act in order.split():
+        if act == "ask":
+            second = await bench.start("and the weather?")
+        elif act == "answer":
+            assert await bench.drive(second) == "over"
+        elif act == "send":
+            await send_message(bench.plain, OWNER, first, "use the other account")
+        else:
+            await cancel(bench.plain, ANN, first, by=OWNER, holder_has_s=0)
     assert "use the other account" in await shown(bench)
 
 
@@ -396,7 +399,6 @@ async def test_the_message_of_a_queued_run_that_is_cancelled_stays_in_the_thread
     assert "are you there?" in await shown(bench)
 
 
-@pytest.mark.xfail(reason="F10: a plain write does not know its own repetition", strict=True)
 async def test_a_press_counts_although_the_answer_of_its_write_was_lost() -> None:
     class Doubling(InMemoryTable):
         """A client that repeats each write, since the first answer was lost."""
@@ -409,7 +411,6 @@ async def test_a_press_counts_although_the_answer_of_its_write_was_lost() -> Non
     assert await TablePressBook(Doubling()).accept_once("v0=abc", bench.clock.now())
 
 
-@pytest.mark.xfail(reason="F11: it withdraws whatever waits by then", strict=True)
 async def test_a_message_withdraws_only_what_waited_when_it_was_sent() -> None:
     """An approver is quicker: the run reads the message, and asks for the corrected call."""
 
@@ -434,7 +435,6 @@ async def test_a_message_withdraws_only_what_waited_when_it_was_sent() -> None:
     assert (await bench.call(run_id, "c50")).decision is None
 
 
-@pytest.mark.xfail(reason="F16: the record is gone when it is read again", strict=True)
 async def test_a_decision_in_a_thread_that_is_being_deleted_finds_no_call() -> None:
     table = Meeting()
     bench = Bench(Agent("shop", model="m", tools=[pay]), [pay_call(1), say("ok")], table=table)
@@ -444,7 +444,6 @@ async def test_a_decision_in_a_thread_that_is_being_deleted_finds_no_call() -> N
         await bench.decide(run.id, "c1", "approve")
 
 
-@pytest.mark.xfail(reason="F14: the sweep compares its own clock with the decider's", strict=True)
 async def test_a_decided_call_whose_decider_dies_is_woken_within_minutes() -> None:
     """The decider's clock is 2 s behind that of the sweep which is looking at the run."""
     table = Meeting()
