@@ -1,8 +1,9 @@
 """The stories of the simulation as data: what clients do and when, what fails, which features are in use."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,26 @@ MODES: Mapping[str, Mode] = {
         _TOLD,
     ),
 }
+
+
+Change = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A way in which the product is broken on purpose: the judge has to notice."""
+
+    name: str = ""
+    changes: Change | None = None
+    """Changes each write to the table before it is made."""
+    forgets: frozenset[str] = frozenset()
+    """Operations of the state machine and the bus that are never asked for."""
+    tears: bool = False
+    """A transaction is several writes, one after another."""
+    stale_s: float = 0.0
+    """Reads of the table show what was true up to so long ago."""
+    modes: tuple[str, ...] = ()
+    """The modes whose stories have what it takes; empty: those of `mutations.MODES_OF_ALL`."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from simulation.agents import reply
 from simulation.clients import Clients
-from simulation.faults import MODES, Story, write_story
+from simulation.faults import MODES, Mutation, Story, write_story
 from simulation.judge import Judge, judge_the_end
 from simulation.services import Services
 from simulation.shrink import shrink
@@ -51,10 +51,15 @@ class Played:
         return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()[:16]
 
 
-def play(story: Story, show: Callable[[str], None] | None = None) -> Played:
-    """Play a story to its end, and judge it."""
-    world = World(story, show)
-    with _quiet():
+def play(
+    story: Story,
+    show: Callable[[str], None] | None = None,
+    mutation: Mutation = Mutation(),  # noqa: B008
+) -> Played:
+    """Play a story to its end, and judge it. `show`: takes each line of its trace. `mutation`: a way in which
+    the product is broken."""
+    world = World(story, show, mutation)
+    with _logged_in(world):
         try:
             live(world, lambda: _scene(world))
         except Exception as error:
@@ -120,20 +125,35 @@ async def _sweep(services: Services, dice: random.Random) -> None:
             await sweep
 
 
+class _Noted(logging.Handler):
+    """What the product logs as an error, in the trace."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        facts = {name: getattr(record, name, None) for name in ("error", "cause", "where")}
+        told = {name: value for name, value in facts.items() if value}
+        self._world.note("logged:", record.getMessage(), told)
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the product's log to itself: stories break what it warns of."""
-    log = logging.getLogger("layover")
-    level = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    asyncio_log = logging.getLogger("asyncio")
-    asyncio_level = asyncio_log.level
-    asyncio_log.setLevel(logging.CRITICAL + 1)
+def _logged_in(world: World) -> Iterator[None]:
+    """Keep the log to the trace: stories break what it warns of. What asyncio logs depends on when memory is
+    freed."""
+    log, of_loops = logging.getLogger("layover"), logging.getLogger("asyncio")
+    before = log.level, log.propagate, of_loops.disabled
+    noted = _Noted(world)
+    log.addHandler(noted)
+    log.setLevel(logging.ERROR)
+    log.propagate, of_loops.disabled = False, True
     try:
         yield
     finally:
-        log.setLevel(level)
-        asyncio_log.setLevel(asyncio_level)
+        log.removeHandler(noted)
+        log.setLevel(before[0])
+        log.propagate, of_loops.disabled = before[1:]
 
 
 def main() -> None:

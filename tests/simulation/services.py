@@ -5,8 +5,9 @@ import contextvars
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
@@ -29,13 +30,14 @@ from layover.ports.channels import ChannelBusy, ChannelPorts
 from layover.ports.grants import GrantPorts
 from layover.ports.platform import ChatModel, OnDelta
 from layover.ports.stores import ThreadStore
-from layover.ports.table import Action, Item, Table, Write
+from layover.ports.table import Action, Check, Item, Table, Write, apply_all
 from layover.recovery.give_up import give_up
 from layover.recovery.sweep import sweep
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime
 from layover.values.channels import Address, ChannelKind, Channels, Person
+from layover.values.decision import WakeUp
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.payload import (
     AwaitPayload,
@@ -63,15 +65,21 @@ class DistantTable:
         self._world, self._table = world, world.table
 
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
-        return cast(
-            Item | None, await self._world.ask(f"get {sk[:24]}", lambda: self._table.get(pk, sk))
-        )
+        answer = await self._world.ask(f"get {sk[:24]}", lambda: self._base().get(pk, sk))
+        return cast(Item | None, answer)
 
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
     ) -> list[Item]:
-        work = lambda: self._table.query(pk, low, high, limit=limit, forward=forward)  # noqa: E731
+        work = lambda: self._base().query(pk, low, high, limit=limit, forward=forward)  # noqa: E731
         return cast(list[Item], await self._world.ask("query", work))
+
+    def _base(self) -> InMemoryTable:
+        """Return the table as it is, unless its reads are broken."""
+        stale_s = self._world.mutation.stale_s
+        if not stale_s:
+            return self._table
+        return self._table.seen_at(loop_time() - self._world.chance().uniform(0, stale_s))
 
     def _index(self) -> InMemoryTable:
         """Return the table as an index shows it: a moment late."""
@@ -98,12 +106,36 @@ class DistantTable:
 
     async def write(self, action: Write) -> Item | None:
         label = f"{type(action).__name__} {action.sk[:24]}"
-        answer = await self._world.ask(label, lambda: self._table.write(action), writes=True)
+        changed = self._changed(action)
+        answer = await self._world.ask(label, lambda: self._table.write(changed), writes=True)
         return cast(Item | None, answer)
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         label = "transact " + " ".join(action.sk[:18] for action in actions)
-        await self._world.ask(label, lambda: self._table.transact(actions, token), writes=True)
+        changed = [self._changed(action) for action in actions]
+        if self._world.mutation.tears:
+            await self._tear(label, changed)
+            return
+        await self._world.ask(label, lambda: self._table.transact(changed, token), writes=True)
+
+    def _changed(self, action: Any) -> Any:
+        """Return the action as the broken product makes it."""
+        change = self._world.mutation.changes
+        if change is None:
+            return action
+        changed = change(action)
+        self._world.counts["mutated"] += changed != action
+        return changed
+
+    async def _tear(self, label: str, actions: Sequence[Any]) -> None:
+        """Check all, and then write each in a request of its own."""
+        olds = [await self._table.get(action.pk, action.sk) for action in actions]
+        apply_all(actions, olds)
+        for action in actions:
+            if not isinstance(action, Check):
+                self._world.counts["mutated"] += 1
+                plain = replace(action, when=None)
+                await self._world.ask(label, partial(self._table.write, plain), writes=True)
 
 
 class DistantThreads:
@@ -156,7 +188,15 @@ class DistantExecutions:
         machine = self._world.machine_arn.replace(":stateMachine:", ":execution:")
         return f"{machine}:{execution}"
 
+    def _is_forgotten(self, operation: str) -> bool:
+        is_it = operation in self._world.mutation.forgets
+        self._world.counts["mutated"] += is_it
+        return is_it
+
     async def _call(self, operation: str, request: dict[str, Any], *passes: str) -> Any:
+        if self._is_forgotten(operation):
+            return {}
+
         async def work() -> Any:
             try:
                 # What it starts belongs to no process.
@@ -196,8 +236,8 @@ class DistantExecutions:
 
         return bool(await world.ask("DescribeExecution", work))
 
-    async def wake(self, token: str) -> bool:
-        request = {"taskToken": token, "output": json.dumps({"layover": "decided"})}
+    async def wake(self, token: str, news: WakeUp = WakeUp.DECIDED) -> bool:
+        request = {"taskToken": token, "output": json.dumps({"layover": news.value})}
         gone = ("TaskTimedOut", "InvalidToken", "TaskDoesNotExist")
         return await self._call("SendTaskSuccess", request, *gone) is not None
 
@@ -209,6 +249,8 @@ class DistantExecutions:
         async def work() -> None:
             self._world.publish(detail_type, detail)
 
+        if self._is_forgotten(detail_type):
+            return
         faults = self._world.story.faults
         await self._world.ask("PutEvents", work, fails=max(faults.bus, faults.fails))
 

@@ -29,7 +29,7 @@ from layover.local.aws.states.service import StepFunctions
 from layover.local.aws.storage import Storage
 from layover.ports.table import Action, Item
 from layover.values.deployment.settings import Settings
-from simulation.faults import Features, Story
+from simulation.faults import Features, Mutation, Story
 from support.worlds.loops import Skipping
 
 ROOT = Path(__file__).parents[2]
@@ -143,14 +143,20 @@ class WatchedTable(InMemoryTable):
 class World:
     """Everything outside the processes: services, time, what happened."""
 
-    def __init__(self, story: Story, show: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        story: Story,
+        show: Callable[[str], None] | None = None,
+        mutation: Mutation = Mutation(),  # noqa: B008
+    ) -> None:
         self.story = story
+        self.mutation = mutation
         self.dice = random.Random(f"world {story.seed}")
         features = story.features
         self.settings = Settings(
             max_history=features.max_history, daily_tokens=features.daily_tokens
         )
-        self.table = WatchedTable(story.faults.lag_s)
+        self.table = WatchedTable(max(story.faults.lag_s, mutation.stale_s))
         self.blobs = InMemoryBlobs()
         self.threads = InMemoryThreads()
         self.memory = InMemoryMemory(self.threads)
