@@ -120,7 +120,6 @@ async def shown(bench: Bench) -> list[str]:
     return [message.text for message in page.items if message.text]
 
 
-@pytest.mark.xfail(reason="F3: a result's parent is what is settled at that moment", strict=True)
 async def test_the_next_model_knows_what_an_approved_call_has_done() -> None:
     """A call waits next to one that has run, and another message is answered meanwhile."""
     step = calls(pay_call(1), call("look", amount=2, tool_call_id="c2"))
@@ -146,7 +145,6 @@ def test_people_who_cancel_at_once_end_the_run_without_a_sweeper(seed: int) -> N
     assert not played.complaints, said(played)
 
 
-@pytest.mark.xfail(reason="F1: Resume acts under the epoch of who cancels", strict=True)
 @skipping
 async def test_a_cancelled_run_denies_no_payment_that_was_made() -> None:
     """One of two waiting calls is approved, and the run is cancelled in the same second."""
@@ -184,9 +182,6 @@ async def test_a_cancelled_run_denies_no_payment_that_was_made() -> None:
     assert not (paid and "was not run" in str(record.result)), record.result
 
 
-@pytest.mark.xfail(
-    reason="F4: whether a run only waits is guessed from its newest step", strict=True
-)
 async def test_a_run_that_answers_a_message_is_not_set_aside() -> None:
     """It waits for a sub-agent in the background, and is asked something meanwhile."""
     reading, go_on = asyncio.Event(), asyncio.Event()
@@ -250,7 +245,6 @@ async def test_the_bus_learns_of_a_decision_that_it_refused_for_a_moment(end: st
     assert "c1" in told
 
 
-@pytest.mark.xfail(reason="F2: a leaf is the place of a call that never began", strict=True)
 async def test_a_thread_keeps_its_history_if_the_run_before_is_cancelled() -> None:
     """The second of two calls has not begun when another message takes the thread."""
     bench = Bench(
