@@ -26,6 +26,10 @@ from simulation.world import World, live, loop_time
 
 _LOOK_S = 5.0
 """How often people decide what waits, once nothing fails."""
+_DEBTS_S = 1_200.0
+"""Time within which a sweeper has told what a run owes (docs/behaviour.md#callbacks), in seconds."""
+_LAST_REQUESTS_S = 60.0
+"""Time within which processes are done with runs that are over."""
 _ERASED_WITHIN = 25
 """Looks of the sweeper, a minute apart, within which a deleted thread is gone."""
 
@@ -101,6 +105,7 @@ async def _scene(world: World) -> None:
     if clients.followers:
         await asyncio.wait(clients.followers, timeout=1_200)
     clients.is_over = True
+    await asyncio.sleep(_DEBTS_S if sweeper is not None else _LAST_REQUESTS_S)
     if sweeper is not None:
         sweeper.cancel()
     if clients.known.deleted:
