@@ -59,6 +59,7 @@ NOT_SHOWN_OF_THREADS = {
     "interrupts": "likewise",
     "ready": "`waiting_runs` has them",
     "unsaved": "where a run's messages are is nobody's concern",
+    "unplaced": "likewise",
     "deleted": "a deleted thread is not found",
     "forget_profile": "likewise",
     "empty_again_at": "likewise",
@@ -113,7 +114,9 @@ NOT_SHOWN_OF_RUNS = {
         ("groups", "scopes"), "they are the caller's own token, and nobody else is told of it"
     ),
     **dict.fromkeys(("waiting", "decided", "cancel"), "the status and `pending` tell of it"),
-    **dict.fromkeys(("aside", "ready", "hears"), "how it shares its thread"),
+    **dict.fromkeys(
+        ("aside", "ready", "hears", "loose_at", "unplaced"), "how it shares its thread"
+    ),
     "said": "its messages are the thread's",
     **dict.fromkeys(
         ("epoch", "phase", "branches", "attempts", "n", "execution", "history"),
