@@ -357,7 +357,6 @@ async def test_retention_leaves_a_thread_that_was_just_written_in() -> None:
     assert not (await bench.head()).deleted
 
 
-@pytest.mark.xfail(reason="F12: what a run did not read is stored behind its own end", strict=True)
 @pytest.mark.parametrize(
     "order", ["ask answer send cancel", "ask send cancel answer", "send ask cancel answer"]
 )
@@ -378,9 +377,6 @@ async def test_a_message_to_a_run_that_is_then_cancelled_stays_in_the_thread(ord
     assert "use the other account" in await shown(bench)
 
 
-@pytest.mark.xfail(
-    reason="F12: a queued run that is cancelled takes its message along", strict=True
-)
 async def test_the_message_of_a_queued_run_that_is_cancelled_stays_in_the_thread() -> None:
     bench = Bench(Agent("shop", model="m"), [say("one"), say("two")])
     first = await bench.start("hello")
