@@ -76,6 +76,7 @@ OF_THE_JOURNAL = {
     "ready": "likewise",
     "interrupts": "likewise",
     "unsaved": "of runs that the database does not have yet",
+    "unplaced": "of runs whose messages have no place yet",
     "forget_profile": "a wish to the eraser, which reads the journal",
     "empty_again_at": "likewise",
 }

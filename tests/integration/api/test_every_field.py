@@ -124,7 +124,7 @@ NOT_SHOWN_OF_RUNS = {
     ),
     **dict.fromkeys(("lost_at", "redriven_at"), "who drives the run"),
     **dict.fromkeys(("compacted_for", "compacted_before"), "when it waited for its compaction"),
-    **dict.fromkeys(("step_ended", "saved", "sockets", "subscribed"), "delivery"),
+    **dict.fromkeys(("step_ended", "saved", "sockets", "subscribed", "owed"), "delivery"),
     "pointed": "how approvers find it",
     "definition": "the event `definition-changed` tells of it",
     **dict.fromkeys(("records_expire_at", "records_kept"), "when its records go"),
@@ -394,6 +394,7 @@ def test_every_field_of_a_run_and_of_its_decisions_is_exported(api: Api) -> None
         run_id=run.id,
         tool_call_id=step.slots[0].tool_call_id,
         state=CallState.PLANNED,
+        rev=None,
         suspension=filled(Suspension, approval=filled(ApprovalRule)),
         voted=0,
     )
