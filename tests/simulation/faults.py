@@ -260,7 +260,7 @@ def write_story(seed: int, mode: str) -> Story:
 
 
 def _draw_features(dice: random.Random, features: Features) -> Features:
-    drawn = {
+    drawn: dict[str, Any] = {
         "hooks": True,
         "limits": 3,
         "memory": True,
@@ -269,7 +269,7 @@ def _draw_features(dice: random.Random, features: Features) -> Features:
         "branches": True,
         "mail_asks": True,
     }
-    changes = {name: value for name, value in drawn.items() if dice.random() < 0.35}
+    changes: dict[str, Any] = {name: value for name, value in drawn.items() if dice.random() < 0.35}
     return replace(
         features,
         **changes,

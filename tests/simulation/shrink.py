@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 from simulation.faults import Act, Faults, Features, Story
 
@@ -39,9 +40,10 @@ def _shorter(story: Story) -> Iterator[Story]:
             yield replace(story, acts=story.acts[:first] + story.acts[first + size :])
         size //= 2
     for each in fields(Faults):
-        calm = getattr(Faults(), each.name)
+        calm: Any = getattr(Faults(), each.name)
         if getattr(story.faults, each.name) != calm and isinstance(calm, float):
-            yield replace(story, faults=replace(story.faults, **{each.name: calm}))
+            changes: dict[str, Any] = {each.name: calm}
+            yield replace(story, faults=replace(story.faults, **changes))
     for each in fields(Features):
         plain = getattr(Features(), each.name)
         # What clients do is in the acts; whether anybody sweeps decides what a story is about.

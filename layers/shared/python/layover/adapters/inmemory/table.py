@@ -1,7 +1,7 @@
 """A table in memory: the semantics of DynamoDB's conditional writes, for tests and the in-process SDK."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from layover.adapters.journal.items.schema import LISTED
 from layover.keys import MAX_PARTITION_KEY, MAX_SORT_KEY
@@ -14,6 +14,8 @@ from layover.ports.table import (
     apply,
     apply_all,
 )
+
+T = TypeVar("T")
 
 _PROJECTED = {"pk", "sk", "gsi1pk", "gsi1sk", *LISTED}
 
@@ -125,10 +127,13 @@ def _projected(item: Item) -> Item:
     return {name: value for name, value in item.items() if name in _PROJECTED}
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: T) -> T:
     """Return a copy that shares nothing that could change: an item is made of dicts, lists and sets."""
+    copied: Any = value
     if isinstance(value, dict):
-        return {name: _copy(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_copy(each) for each in value]
-    return set(value) if isinstance(value, set) else value
+        copied = {name: _copy(each) for name, each in value.items()}
+    elif isinstance(value, list):
+        copied = [_copy(each) for each in value]
+    elif isinstance(value, set):
+        copied = set(value)
+    return cast(T, copied)
