@@ -417,8 +417,13 @@ class _Act:
             return await say_in_chat(chat, message)
 
         self._world.note("chat", repr(text), thread)
-        run_ids = [await self._ask(work) for _ in range(dice.choice([1, 1, 2]))]
-        known = {run_id for run_id in run_ids if run_id is not None}
+        # A page that is reloaded sends it again, next to the request that nobody reads any more.
+        sent = [self._ask(work) for _ in range(dice.choice([1, 1, 2]))]
+        answers = await asyncio.gather(*sent, return_exceptions=True)
+        known = {answer for answer in answers if isinstance(answer, str)}
+        refused = [answer for answer in answers if isinstance(answer, Exception)]
+        if refused and not known:
+            raise refused[0]
         if len(known) > 1:
             self._world.complain("a chat's message is answered by one run", f"{text!r}: {known}")
         for run_id in sorted(known):

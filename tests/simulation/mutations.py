@@ -18,6 +18,7 @@ from simulation.play import play
 
 MODES_OF_ALL = ("calm-cancels", "more-all", "calm", "requests", "zombies", "all")
 SLOW = ("zombies", "stalls", "calm-cancels", "more-all")
+BUS = ("bus", "told-all", "requests")
 CHATS = ("more-all", "more")
 MOST_STORIES = 600
 Where = Callable[[Any], bool]
@@ -94,7 +95,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("a cancel is not seen by who sets aside", without(("cancel",), of_run)),
     Mutation("a run's phase is not checked", without(("phase", "branches", "rests"), of_run)),
     Mutation("a message that came last is not seen", without(("said",), of_run)),
-    Mutation("what a run owes is not checked", without(("owed",), of_run)),
+    Mutation("what a run owes is not checked", without(("owed",), of_run), modes=BUS),
     Mutation("a call's state is not checked", without(("state", "rev"), of_call)),
     Mutation("a call's attempt is not checked", without(("attempt", "rev"), of_call)),
     Mutation("a call's decision is not checked", without(("decision", "rev"), of_call)),
@@ -108,7 +109,6 @@ MUTATIONS: tuple[Mutation, ...] = (
         lambda action: replace(action, when=AllOf(())) if of_thread(action) else action,
     ),
     Mutation("a batch of events is written over", without(("pk",), beginning("EVENT#"))),
-    Mutation("a message to a run is written over", without(("pk",), beginning("SAID#"))),
     Mutation(
         "a request key is taken twice", without(("pk", "expires"), beginning("#IDEMPOTENCY#"))
     ),
@@ -119,10 +119,18 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("that a run is set aside is not noted", unset("aside", of_run)),
     Mutation("that a run is ready is not noted", unset("ready", of_run)),
     Mutation("that a thread has a run ready is not noted", unset("ready", of_thread)),
-    Mutation("that a call is decided is not noted", unset("decided", of_run)),
+    Mutation(
+        "that a call is decided is not noted",
+        unset("decided", of_run),
+        modes=("deaths", "calm", "calm-more"),
+    ),
     Mutation("that a call waits is not noted", unset("waiting", of_run)),
-    Mutation("what a run owes is not noted", unset("owed", of_run)),
-    Mutation("that a run has to end is not noted", unset("cancel", of_run)),
+    Mutation("what a run owes is not noted", unset("owed", of_run), modes=BUS),
+    Mutation(
+        "that a run has to end is not noted",
+        unset("cancel", of_run),
+        modes=("deaths", "calm-cancels", "all"),
+    ),
     Mutation("that a run hears others is not noted", unset("hears", of_run)),
     # Requests and stores.
     Mutation("a waiting call is never woken", forgets=frozenset({"SendTaskSuccess"})),
