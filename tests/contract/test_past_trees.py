@@ -219,10 +219,10 @@ async def test_of_two_equal_ids_in_one_call_the_first_stays(talk: Conversation) 
 
 
 async def test_every_reader_tells_the_parent(talk: Conversation) -> None:
-    await talk.say("never-stored", "a", "b", "c", "d")
+    await talk.say(None, "a", "b", "c", "d")
     await talk.say("b", "e", "f", "g")
     await talk.say(None, "root")
-    parents = {"a": "never-stored", "b": "a", "c": "b", "d": "c", "e": "b", "f": "e", "g": "f"}
+    parents = {"a": None, "b": "a", "c": "b", "d": "c", "e": "b", "f": "e", "g": "f"}
     for id, parent in {**parents, "root": None}.items():
         message = await talk.store.message(talk.owner, talk.id, id)
         assert message is not None

@@ -94,13 +94,13 @@ async def test_a_message_repeats_neither_its_place_nor_its_result(
 ) -> None:
     part = ToolResultPart(tool_call_id="c", tool_name="look", result="sunny")
     told = talk.message("t", "a", Role.TOOL, part, model_output="sunny")
-    await talk.say("never-stored", "q", "a")
+    await talk.say(None, "q", "a")
     await talk.save(told)
     await talk.say("a", "fork", "b")
     rows = _rows(
         postgres, talk.owner, "select id, parent_id, model_output from messages order by created_at"
     )
-    expected = {("q", "never-stored", None), ("a", None, None), ("t", None, "=")}
+    expected = {("q", None, None), ("a", None, None), ("t", None, "=")}
     assert set(rows) == expected | {("fork", "a", None), ("b", None, None)}
 
 
