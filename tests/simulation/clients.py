@@ -371,7 +371,8 @@ class _Act:
             return DecisionRequest(Verdict.RESUME, data={"slot": slot}, attempt=attempt)
         args = None
         if edits and call.tool_name != "layover.budget" and kind == "approval":
-            args = {**(call.suspension.args or {}), self._edited(call): 1_000 + self._number()}
+            shown: Any = call.exact_args
+            args = {**shown, self._edited(call): 1_000 + self._number()}
         return DecisionRequest(verdict, args=args, attempt=attempt)
 
     def _edited(self, call: CallRecord) -> str:

@@ -471,7 +471,8 @@ def usage_is_the_sum_of_the_steps(seen: Evidence) -> Iterator[str]:
     rows: Counter[str] = Counter()
     for (_, run_id, _), (kind, row) in seen.world.threads.usage_rows.items():
         if kind == "run":
-            rows[run_id] += getattr(row, "usage", row).total_tokens
+            used: Any = row
+            rows[run_id] += getattr(used, "usage", used).total_tokens
     for run in seen.over:
         meta, spent = run.meta, sum(step.counts_as.total_tokens for step in run.steps)
         if meta.id in seen.unsaved or not meta.saved:

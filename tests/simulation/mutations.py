@@ -56,7 +56,7 @@ def unset(name: str, where: Where) -> Change:
     def change(action: Any) -> Any:
         if not isinstance(action, Update) or not where(action):
             return action
-        maps = {
+        maps: dict[str, Any] = {
             field: {key: value for key, value in getattr(action, field).items() if key != name}
             for field in ("set", "add", "include")
         }
