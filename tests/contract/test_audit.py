@@ -65,8 +65,9 @@ async def test_a_row_says_who_decided_what_and_holds_no_arguments(world: Journal
     [call] = await world.waiting(log, "c1")
     world.tick(5)
     args = {"b": "\u00e4", "a": 1.5}
-    person = {"decided_by": "shop", "on_behalf_of": "bob", "reason": "fine"}
-    decision = world.decision(**person, args=args, exact_args=args)
+    decision = world.decision(
+        decided_by="shop", on_behalf_of="bob", reason="fine", args=args, exact_args=args
+    )
     await world.decided(call, decision)
     [row] = await rows(world)
     assert call.suspension is not None
