@@ -74,6 +74,8 @@ class LogWriter:
         # Tools emit from other threads. Single operations of a deque are atomic.
         self._emitted: deque[Event] = deque()
         self._begun: asyncio.Task[None] | None = None
+        # Whether this writer has found no event: what it emits begins the run.
+        self._begins = False
         self._doubt: _Doubt | None = None
         # Facts of parallel calls are written one after another, so that their events have one order.
         self._writing = asyncio.Lock()
@@ -101,7 +103,8 @@ class LogWriter:
         """Return whether the run has any event yet."""
         if self._next_seq is None:
             await self._find_tail()
-        return self._next_seq != 1
+        self._begins = self._next_seq == 1
+        return not self._begins
 
     async def flush(self) -> bool:
         """Write the events emitted so far, if this writer still holds the run. Raises Fenced otherwise.
@@ -276,8 +279,8 @@ class LogWriter:
                     await write_once(self._table, self._expiry.put(put), {"id": body["id"]})
                 self._next_seq += len(batch)
                 return
-            except ConditionFailed:
-                self._next_seq = None
+            except ConditionFailed as failure:
+                self._renumber(failure)
 
     async def _write_batch(
         self,
@@ -337,7 +340,14 @@ class LogWriter:
                 # Only the batch is in the way. Nothing was written, and the same facts go to a later seq.
                 if set(failure.failed) != {len(facts)}:
                     raise
-                self._next_seq = None
+                self._renumber(failure)
+
+    def _renumber(self, failure: Exception) -> None:
+        """Look for the tail before the next try, because another writer's batch is in the way. Raises Fenced
+        if it is the log's first one, and this writer was to begin the run: it would begin twice."""
+        if self._begins and self._next_seq == 1:
+            raise Fenced("another attempt has begun the run", run_id=self._run_id) from failure
+        self._next_seq = None
 
     @contextmanager
     def _doubted(
