@@ -237,8 +237,12 @@ async def gather_evidence(clients: Clients) -> Evidence:
     calls = {(run_id, c.tool_call_id): c for run_id, run in runs.items() for c in run.calls}
     events, closed = {}, set()
     for run_id in runs:
+        # A page is of some batches: a long log has several.
         page = await clients.plain.journal.events.page(ANN, run_id, 0, 10_000)
         events[run_id] = list(page.items)
+        while page.items and not page.done:
+            page = await clients.plain.journal.events.page(ANN, run_id, page.last_seq, 10_000)
+            events[run_id] += page.items
         if page.done:
             closed.add(run_id)
     heads = {}
