@@ -279,11 +279,15 @@ class Clients:
 
     async def read_stream(self, run_id: str, dice: random.Random) -> None:
         """Follow a run by streams, and come back after each, as a browser does."""
-        last = 0
+        last, connections = 0, 0
 
         async def read(runtime: Runtime) -> None:
-            nonlocal last
+            nonlocal last, connections
+            connections = mine = connections + 1
             async for page in follow(runtime, ANN, run_id, last, returns=True):
+                if mine != connections:
+                    # It thawed after its time limit: the browser has come back, and nobody reads this.
+                    return
                 for event in page:
                     if event.seq != last + 1:
                         seen = f"{run_id}: {event.seq} comes after {last}"
