@@ -53,9 +53,11 @@ def _correct_request(operation: Json) -> None:
 
 def _require_body(body: Json | None, schemas: Json) -> None:
     """A body that has a required field is required itself, though the code says better what is missing."""
-    for media in (body or {}).get("content", {}).values():
+    if body is None:
+        return
+    for media in body.get("content", {}).values():
         name = media["schema"].get("$ref", "").rpartition("/")[2]
-        if body is not None and schemas.get(name, {}).get("required"):
+        if schemas.get(name, {}).get("required"):
             body["required"] = True
 
 

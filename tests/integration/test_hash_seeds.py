@@ -1,12 +1,7 @@
 """What is written does not depend on the order of sets, which is another in each process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from support.hash_seeds import printed_with
 
-ROOT = Path(__file__).parents[2]
-LAYER = ROOT / "layers" / "shared" / "python"
 STORY = """
 import asyncio
 
@@ -85,22 +80,8 @@ asyncio.run(story())
 """
 
 
-def told(seed: int) -> str:
-    path = os.pathsep.join(map(str, (LAYER, ROOT / "functions", ROOT / "tests", ROOT)))
-    run = subprocess.run(
-        [sys.executable, "-c", STORY],
-        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(seed)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
 def test_a_story_is_the_same_under_every_hash_seed() -> None:
-    first = told(1)
+    first = printed_with(1, STORY)
     assert {line.split()[0] for line in first.splitlines()} >= {"transact", "deliver", "defer"}
     for seed in (2, 3):
-        assert told(seed) == first
+        assert printed_with(seed, STORY) == first

@@ -1,8 +1,5 @@
 """Stories of fixed seeds, in every mode. A seed that fails is shown by `make simulate SEED=... MODE=...`."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -10,7 +7,7 @@ import pytest
 from simulation.faults import MODES, Act, Faults, Story, write_story
 from simulation.play import play, said, stories_of
 from simulation.shrink import shrink
-from simulation.world import ROOT
+from support.hash_seeds import printed_with
 
 STORIES = 300
 _DIGESTS = """
@@ -28,25 +25,9 @@ def test_no_story_breaks_a_promise(mode: str) -> None:
 
 
 def test_a_story_has_the_same_trace_in_every_process() -> None:
-    traces = {digests_with(hash_seed) for hash_seed in ("1", "2")}
+    traces = {printed_with(hash_seed, _DIGESTS) for hash_seed in (1, 2)}
     assert len(traces) == 1
     assert traces.pop().count("'") == 4
-
-
-def digests_with(hash_seed: str) -> str:
-    paths = os.pathsep.join(path for path in sys.path if path)
-    env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
-    done = subprocess.run(
-        [sys.executable, "-c", _DIGESTS],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_story_shrinks_to_the_acts_that_its_fault_needs() -> None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping
 
-from layover.approvals.decide import record_decision, tell_and_wake
+from layover.approvals.decide import record_decision
 from layover.connections.consent import connections_by_name, finish_consent, view_of
 from layover.errors import DecisionError
 from layover.runtime import Runtime
@@ -89,11 +89,9 @@ async def _decide(
 
 async def _record(runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision) -> None:
     try:
-        outcome = await record_decision(runtime, run, call, decision)
+        await record_decision(runtime, run, call, decision)
     except DecisionError:
         _log.info("a decision came first", extra={"run_id": run.id})
-        return
-    await tell_and_wake(runtime, run, outcome.call, outcome.token)
 
 
 def _wants(payload: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:

@@ -26,7 +26,7 @@ from layover.errors import (
     RetryableError,
     TooLarge,
 )
-from layover.ports import Decided, StaleCall
+from layover.ports import StaleCall
 from layover.runtime import Runtime
 from layover.values.base import compact_json
 from layover.values.decision import Via, WakeUp
@@ -279,25 +279,26 @@ async def _decline(
         reason=reason,
     )
     try:
-        outcome = await record_decision(runtime, snapshot.meta, call, decision)
+        await record_decision(runtime, snapshot.meta, call, decision)
     except DecisionAlreadyMade:
         return False
-    await tell_and_wake(runtime, snapshot.meta, outcome.call, outcome.token)
     return True
 
 
 async def record_decision(
     runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision
-) -> Decided:
-    """Record a decision about the attempt that was read, whatever else has become of its wait since. Raises
-    DecisionAlreadyMade."""
+) -> None:
+    """Record a decision about the attempt that was read, whatever else has become of its wait since, and wake
+    the call. Raises DecisionAlreadyMade."""
     now: CallRecord | None = call
     while now is not None and now.attempt == call.attempt:
         event = ToolCallDecided.of(now, decision)
         try:
-            return await runtime.journal.decisions.decide(run, now, decision, event)
+            outcome = await runtime.journal.decisions.decide(run, now, decision, event)
         except StaleCall:
             now = await runtime.journal.runs.call(run.owner, run.id, call.key)
+        else:
+            return await tell_and_wake(runtime, run, outcome.call, outcome.token)
     raise DecisionAlreadyMade("the call waits for another decision", run_id=run.id)
 
 

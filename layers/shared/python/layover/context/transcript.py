@@ -25,14 +25,15 @@ class Branch(NamedTuple):
     """The input and all that follows, with places (`Message.is_place`) for results that are not there."""
     leaf_id: str
     """The message that the thread's next one follows."""
+    loose: tuple[Message, ...] = ()
+    """The last of the messages: they come behind all that others say meanwhile."""
     loose_at: datetime | None = None
     """The time of the first message that was not read (`RunMeta.loose_at`); None: all were read."""
-    loose: int = 0
-    """The number of loose messages, which are the last."""
 
     def without_loose(self) -> "Branch":
         """Return what is fixed."""
-        return self._replace(messages=self.messages[: len(self.messages) - self.loose], loose=0)
+        fixed = self.messages[: len(self.messages) - len(self.loose)]
+        return self._replace(messages=fixed, loose=())
 
     @property
     def response(self) -> list[Message]:
@@ -67,19 +68,44 @@ def branch(
             loose = _customs(step, calls, "")
     unread: list[Message] = []
     if ended and snapshot.said:
-        unread = _unread_in_order(snapshot, [*messages, *loose], newest_at)
+        last_at = max(message.created_at for message in (*messages, *loose))
+        last_at = max(last_at, newest_at or last_at)
+        unread = later(unread_messages(snapshot), last_at, meta.loose_at)
         loose += unread
     while places and ended and not loose and not meta.aside and messages[-1].is_place:
         # The run held its thread to the end, so nothing follows the place of a call that never began.
         messages.pop()
     last_id = _last_id(steps[-1]) if loose and steps else messages[-1].id
     leaf_id = unheard(steps, meta.hears) or last_id
-    for message in loose:
-        messages.append(_below(leaf_id, message))
-        leaf_id = message.id
+    marks = refused_ids(steps)
+    fixed = tuple(with_marks(messages, marks))
+    if not loose:
+        return Branch(fixed, leaf_id)
+    last = tuple(with_marks(chain(loose, leaf_id), marks))
     loose_at = unread[0].created_at if unread else None
-    marked = with_marks(messages, refused_ids(steps))
-    return Branch(tuple(marked), leaf_id, loose_at, len(loose))
+    return Branch(fixed + last, last[-1].id, last, loose_at)
+
+
+def chain(messages: Iterable[Message], behind: str) -> list[Message]:
+    """Return the messages, each behind the one before, and the first behind this message."""
+    chained: list[Message] = []
+    for message in messages:
+        chained.append(_below(behind, message))
+        behind = message.id
+    return chained
+
+
+def later(
+    messages: Iterable[Message], than: datetime, first_at: datetime | None = None
+) -> list[Message]:
+    """Return the messages with times later than this one, and than each other's. `first_at`: the time of the
+    first, if that is fixed."""
+    moved: list[Message] = []
+    for message in messages:
+        than = first_at or after(than, message.created_at)
+        moved.append(message.model_copy(update={"created_at": than}))
+        first_at = None
+    return moved
 
 
 def parents_first(messages: Iterable[Message]) -> list[Message]:
@@ -99,21 +125,6 @@ def response_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
     if snapshot.said:
         snapshot = snapshot.model_copy(update={"said": ()})
     return branch(snapshot, ended=True, places=False).messages[1:]
-
-
-def _unread_in_order(
-    snapshot: RunSnapshot, before: Sequence[Message], newest_at: datetime | None
-) -> list[Message]:
-    """Return what the run was sent and has not read, later than all messages before. The end of the run fixes
-    the time of the first."""
-    messages: list[Message] = []
-    at = max(message.created_at for message in before)
-    at = max(at, newest_at or at)
-    for message in unread_messages(snapshot):
-        fixed_at = snapshot.meta.loose_at if not messages else None
-        at = fixed_at or after(at, message.created_at)
-        messages.append(message.model_copy(update={"created_at": at}))
-    return messages
 
 
 def unread_messages(snapshot: RunSnapshot) -> tuple[Message, ...]:
@@ -136,8 +147,7 @@ def loose_ids(snapshot: RunSnapshot) -> set[str]:
     meta = snapshot.meta
     if meta.status.over and meta.unplaced is None:
         return set()
-    own = branch(snapshot, ended=True)
-    loose = own.messages[len(own.messages) - own.loose :]
+    loose = branch(snapshot, ended=True).loose
     return {message.id for message in (*loose, *placeless_messages(snapshot))}
 
 
@@ -163,17 +173,15 @@ def step_messages(
     """Return one step's messages without places: those of its prompt, the assistant's, the result of each
     settled call in call order, then the `to_message` messages. `calls`: the run's, by key; `behind`: what
     others said before the latter."""
-    last_id = _last_id(step)
     fixed = _fixed_messages(step, calls, places=False)
-    return [*fixed, *_customs(step, calls, behind or last_id)]
+    return [*fixed, *_customs(step, calls, behind or _last_id(step))]
 
 
 def newest_of(step: StepRecord, calls: Mapping[str, CallRecord], heard: str | None) -> str:
     """Return the id of the message that the next one of the run follows, behind a step that is complete.
     `heard`: what others have said since."""
     customs = _customs(step, calls, "")
-    last_id = _last_id(step)
-    return customs[-1].id if customs else heard or last_id
+    return customs[-1].id if customs else heard or _last_id(step)
 
 
 def heard_by(step: StepRecord) -> str | None:
@@ -201,13 +209,11 @@ def _last_id(step: StepRecord) -> str:
 
 
 def _customs(step: StepRecord, calls: Mapping[str, CallRecord], behind: str) -> list[Message]:
-    customs: list[Message] = []
-    for slot in step.slots:
-        call = calls.get(keys.call_key(step.key, slot.tool_call_id))
-        if call is not None and call.state is CallState.SETTLED and call.custom is not None:
-            customs.append(_below(behind, call.custom))
-            behind = call.custom.id
-    return customs
+    here = (calls.get(keys.call_key(step.key, slot.tool_call_id)) for slot in step.slots)
+    settled = (call for call in here if call is not None and call.state is CallState.SETTLED)
+    customs = [call.custom for call in settled if call.custom is not None]
+    # Most steps have none.
+    return chain(customs, behind) if customs else customs
 
 
 def slot_of(step: StepRecord, call: CallRecord) -> ToolMessageSlot:

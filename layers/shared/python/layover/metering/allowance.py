@@ -1,11 +1,13 @@
 """The conditions under which a run may start: the operator's switch, the user's rate and the user's daily
 allowance."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
 from layover.ports import DayLimits
 from layover.runtime import Runtime
+from layover.values.runs.run import CallRecord, RunMeta
 
 
 async def may_begin(runtime: Runtime, owner: str) -> None:
@@ -38,15 +40,21 @@ async def may_embed(runtime: Runtime, owner: str) -> bool:
 
 async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
     """Return the daily limit that the user has reached, as a sentence; None: there is room."""
-    tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd
-    if tokens is None and cost is None:
+    if not runtime.settings.limits_days:
         return None
+    tokens, cost = runtime.settings.daily_tokens, runtime.settings.daily_cost_usd
     usage = await runtime.allowance.used(owner)
     if DayLimits(tokens=tokens).are_reached(usage):
         return f"today's {tokens} tokens are used up; the next day begins at 00:00 UTC"
     if DayLimits(cost_usd=cost).are_reached(usage):
         return f"today's {cost} US dollars are used up; the next day begins at 00:00 UTC"
     return None
+
+
+async def release_room(runtime: Runtime, run: RunMeta, calls: Iterable[CallRecord]) -> None:
+    """Release the room in the user's day that steps of the run and of its sub-agents hold."""
+    frames = [run.id, *(call.child.id for call in calls if call.child)]
+    await runtime.allowance.release_all(run.owner, frames)
 
 
 def _until_tomorrow(now: datetime) -> timedelta:

@@ -4,14 +4,14 @@ have."""
 import hashlib
 from collections.abc import Sequence
 
-from layover.context.transcript import branch, placeless_messages
+from layover.context.transcript import branch, chain, later, placeless_messages
 from layover.errors import NotFound
 from layover.keys import can_be_id
 from layover.runtime import Runtime
 from layover.values.message import Message
 from layover.values.runs.run import RunSnapshot, Status
 from layover.values.text import sanitise
-from layover.values.thread import ThreadHead, after
+from layover.values.thread import ThreadHead
 
 _PREFIX = "thread_"
 LOOK = 500
@@ -125,11 +125,6 @@ def _unread(
 ) -> list[Message]:
     """Return what the run was sent and has not read yet: behind the message `before`, and later than all of
     `behind`."""
-    messages: list[Message] = []
     newest = max((message.created_at for message in behind), default=head.created_at)
-    at = max(newest, head.last_created_at or newest)
-    for message in placeless_messages(snapshot):
-        at = after(at, message.created_at)
-        messages.append(message.model_copy(update={"parent_id": before, "created_at": at}))
-        before = message.id
-    return messages
+    newest = max(newest, head.last_created_at or newest)
+    return chain(later(placeless_messages(snapshot), newest), before)

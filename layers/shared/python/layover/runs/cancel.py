@@ -17,7 +17,7 @@ from layover.engine.state import RunState
 from layover.errors import DefinitionError, NotFound, RetryableError
 from layover.ports import RunLog
 from layover.runs.finish import end_even_unsaved, last_events, thread_of
-from layover.runs.seizure import end_by_force
+from layover.runs.seizure import LOOK_EVERY_S, end_by_force
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import (
@@ -38,7 +38,6 @@ SAVE_HAS_S = 0.5
 cancel: the next read of the thread saves the run first."""
 FORCED_SAVE_HAS_S = 0.15
 """The same after a wait for the process at work on the run."""
-LOOK_EVERY_S = 0.1
 _TRIES = 5
 """Attempts to end a queued run that is sent messages meanwhile."""
 

@@ -1,6 +1,5 @@
 """The executions of a run: start the first and the next one, and count what they may have used of their
-history. Step Functions ends an execution at its 25,000th event; a successor takes over
-before that."""
+history. Step Functions ends an execution at its 25,000th event; a successor takes over before that."""
 
 import logging
 

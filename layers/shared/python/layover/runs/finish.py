@@ -14,6 +14,7 @@ from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import Fenced
 from layover.keys import path_of
+from layover.metering.allowance import release_room
 from layover.metering.usage import usage_of_steps
 from layover.ports import MAX_CANCELLED, Ended, RunLog
 from layover.records.past_runs import tree_of
@@ -155,8 +156,7 @@ async def _end(
     if over.status is not Status.SUCCESS:
         # What cut the run may have cut a step that held room in its user's day. A run that goes on all the
         # same (its end loses a race) reserves again.
-        frames = [state.meta.id, *(c.child.id for c in state.calls.values() if c.child)]
-        await runtime.allowance.release_all(state.meta.owner, frames)
+        await release_room(runtime, state.meta, state.calls.values())
     own = branch(state.snapshot(), ended=True, newest_at=head.last_created_at)
     unplaced = None
     if own.loose and head.active_run != state.meta.id:

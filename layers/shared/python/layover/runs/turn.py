@@ -18,8 +18,8 @@ from layover.engine.progress import Aside, Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.memory.compaction.job import limits_of
-from layover.metering.allowance import find_reached_limit
-from layover.ports import DayLimits, Deadline, RunLog
+from layover.metering.allowance import find_reached_limit, release_room
+from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.aside import Claim, hand_on, save_ahead, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
@@ -126,12 +126,10 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
 
 
 async def _release_room(runtime: Runtime, run: RunMeta) -> None:
-    if DayLimits(runtime.settings.daily_tokens, runtime.settings.daily_cost_usd) == DayLimits():
+    if not runtime.settings.limits_days:
         return
     snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
-    calls = snapshot.calls if snapshot is not None else ()
-    frames = [run.id, *(call.child.id for call in calls if call.child)]
-    await runtime.allowance.release_all(run.owner, frames)
+    await release_room(runtime, run, snapshot.calls if snapshot is not None else ())
 
 
 async def _advance(

@@ -38,14 +38,6 @@ def _is_absent(value: object) -> bool:
     return value is None or value is NOT_KEPT
 
 
-def _as_read(data: Any) -> Any:
-    """Return the fields of a decision or a vote, with the mark where an edit lacks its exact arguments."""
-    lacks_it = isinstance(data, dict) and data.get("exact_args") is None
-    if lacks_it and data.get("args") is not None:
-        return {**data, "exact_args": NOT_KEPT}
-    return data
-
-
 class DecisionKind(StrEnum):
     """The kind of a decision about a waiting call."""
 
@@ -99,7 +91,30 @@ class Via(StrEnum):
     SYSTEM = "system"
 
 
-class Decision(Value):
+class Edited(Value):
+    """A decision or a vote, whose author may have edited the arguments of the call."""
+
+    args: Args | None = None
+    """Arguments as edited by the approver; None: there is no edit."""
+    exact_args: Exact | None = Field(default=None, exclude_if=_is_absent)
+    """The edit as the tool gets it; None: there is no edit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, data: Any) -> Any:
+        """Return the fields, with the mark where an edit lacks its exact arguments."""
+        lacks_it = isinstance(data, dict) and data.get("exact_args") is None
+        if lacks_it and data.get("args") is not None:
+            return {**data, "exact_args": NOT_KEPT}
+        return data
+
+    @property
+    def edit(self) -> Args | None:
+        """The approver's own arguments, as the tool gets them; None: the request's were approved."""
+        return self.args if self.exact_args is NOT_KEPT else self.exact_args
+
+
+class Decision(Edited):
     """One decision: its author, its time, its content. `decided_by`: the caller's sub, `callback` or
     `system`."""
 
@@ -109,23 +124,9 @@ class Decision(Value):
     """The user that a backend named; None: the caller decided for themselves."""
     via: Via = Via.API
     at: Time
-    args: Args | None = None
-    """Arguments as edited by the approver; None: there is no edit."""
-    exact_args: Exact | None = Field(default=None, exclude_if=_is_absent)
-    """The edit as the tool gets it; None: there is no edit."""
     reason: str | None = None
     data: Json = None
     """The data that resumed a programmatic suspension."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, data: Any) -> Any:
-        return _as_read(data)
-
-    @property
-    def edit(self) -> Args | None:
-        """The approver's own arguments, as the tool gets them; None: the request's were approved."""
-        return self.args if self.exact_args is NOT_KEPT else self.exact_args
 
 
 class ApprovalRule(Value):
@@ -154,28 +155,16 @@ class ApprovalRule(Value):
         return self.model_copy(update={"by": tuple(dict.fromkeys((*self.by, *self.escalate_to)))})
 
 
-class Vote(Value):
-    """One person's approval of a call that takes several."""
+class Vote(Edited):
+    """One person's approval of a call that takes several: it counts only with others for the same
+    arguments."""
 
     by: str
     """The caller's sub."""
     on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
     at: Time
     args: Args | None = Field(default=None, exclude_if=_is_absent)
-    """Arguments as edited by the approver: a vote counts only with others for the same arguments."""
-    exact_args: Exact | None = Field(default=None, exclude_if=_is_absent)
-    """The same as the tool gets them."""
     reason: str | None = Field(default=None, exclude_if=_is_absent)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, data: Any) -> Any:
-        return _as_read(data)
-
-    @property
-    def edit(self) -> Args | None:
-        """See `Decision.edit`."""
-        return self.args if self.exact_args is NOT_KEPT else self.exact_args
 
     @property
     def person(self) -> str:

@@ -8,9 +8,10 @@ from layover.values.deployment.settings import Settings
 def in_memory_allowance(clock: Clock, settings: Settings, table: Table | None = None) -> Allowance:
     """Return the allowance of these settings, which ends with the process, or with `table`. Without a limit
     nothing is counted."""
-    of_a_day = settings.daily_tokens is not None or settings.daily_cost_usd is not None
-    if not of_a_day and settings.runs_per_minute is None:
+    if not settings.limits_days and settings.runs_per_minute is None:
         return NoAllowance()
     from layover.adapters.journal.allowance import TableAllowance
 
-    return TableAllowance(InMemoryTable() if table is None else table, clock, counts=of_a_day)
+    return TableAllowance(
+        InMemoryTable() if table is None else table, clock, counts=settings.limits_days
+    )

@@ -1,7 +1,6 @@
 """A table in memory: the semantics of DynamoDB's conditional writes, for tests and the in-process SDK."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
 
 from layover.adapters.journal.items.schema import LISTED
 from layover.keys import MAX_PARTITION_KEY, MAX_SORT_KEY
@@ -14,8 +13,7 @@ from layover.ports.table import (
     apply,
     apply_all,
 )
-
-T = TypeVar("T")
+from layover.ports.table.evaluate import copy_of
 
 _PROJECTED = {"pk", "sk", "gsi1pk", "gsi1sk", *LISTED}
 
@@ -31,7 +29,7 @@ class InMemoryTable:
     async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
         """One item."""
         _check_key(pk, sk)
-        return _copy(self._items.get((pk, sk)))
+        return self._copy_of(pk, sk)
 
     async def query(
         self, pk: str, low: str, high: str, *, limit: int | None = None, forward: bool = True
@@ -41,7 +39,7 @@ class InMemoryTable:
         keys = sorted(
             (k for k in self._items if k[0] == pk and low <= k[1] <= high), reverse=not forward
         )
-        return [_copy(self._items[k]) for k in keys[:limit]]
+        return [copy_of(self._items[k]) for k in keys[:limit]]
 
     async def query_index(
         self, partition: str, prefix: str, *, limit: int, forward: bool, after: str | None
@@ -61,7 +59,7 @@ class InMemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return _copy([_projected(i) for i in items if beyond(i)][:limit])
+        return [copy_of(_projected(i)) for i in items if beyond(i)][:limit]
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
@@ -75,13 +73,13 @@ class InMemoryTable:
     async def write(self, action: Write) -> Item | None:
         """One conditional write."""
         _check_key(action.pk, action.sk)
-        old = self._copy_of(action)
+        old = self._copy_of(action.pk, action.sk)
         new = apply(action, old)
         self._store(action, new)
         self._on_change()
         if isinstance(action, Put):
             return None
-        return old if isinstance(action, Delete) else _copy(new)
+        return old if isinstance(action, Delete) or new is None else copy_of(new)
 
     async def transact(self, actions: Sequence[Action], token: str) -> None:
         """Check all, then apply all."""
@@ -89,7 +87,7 @@ class InMemoryTable:
             return
         for action in actions:
             _check_key(action.pk, action.sk)
-        news = apply_all(actions, [self._copy_of(a) for a in actions])
+        news = apply_all(actions, [self._copy_of(a.pk, a.sk) for a in actions])
         for action, new in zip(actions, news, strict=True):
             self._store(action, new)
         self._done.add(token)
@@ -103,8 +101,9 @@ class InMemoryTable:
             if i.get("gsi2pk") == partition and "gsi2sk" in i
         )
 
-    def _copy_of(self, action: Action) -> Item | None:
-        return _copy(self._items.get((action.pk, action.sk)))
+    def _copy_of(self, pk: str, sk: str) -> Item | None:
+        item = self._items.get((pk, sk))
+        return None if item is None else copy_of(item)
 
     def _store(self, action: Action, item: Item | None) -> None:
         if item is None:
@@ -125,15 +124,3 @@ def _check_key(pk: str, sk: str = " ") -> None:
 def _projected(item: Item) -> Item:
     """Return the part of an item that the owner's index has."""
     return {name: value for name, value in item.items() if name in _PROJECTED}
-
-
-def _copy(value: T) -> T:
-    """Return a copy that shares nothing that could change: an item is made of dicts, lists and sets."""
-    copied: Any = value
-    if isinstance(value, dict):
-        copied = {name: _copy(each) for name, each in value.items()}
-    elif isinstance(value, list):
-        copied = [_copy(each) for each in value]
-    elif isinstance(value, set):
-        copied = set(value)
-    return cast(T, copied)

@@ -13,6 +13,7 @@ from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.heads import (
     QueueHandover,
     as_read,
+    next_execution,
     set_aside,
     set_aside_changes,
 )
@@ -364,15 +365,11 @@ class TableRunCommands:
         )
         now = rfc3339(self._clock.now())
         # A run that rests does so until the next execution's turn takes it; what was to be ended goes on.
-        resting = Phase.RESTING.value
+        rests = item.get("phase") == Phase.RESTING.value
         # The number is written before the execution is started. One of two callers fails here, so the
         # execution with this number is started once. A death between the two leaves a run that is due.
         changes: dict[str, Any] = {
-            "n": n,
-            "execution": f"{run_id}-{n}",
-            "history": 0,
-            "lost_at": None,
-            "phase": resting if item.get("phase") == resting else Phase.TURN.value,
+            **next_execution(run_id, n, Phase.RESTING if rests else Phase.TURN),
             "gsi2sk": now,
             **({"attempts": 0, "redriven_at": now} if fresh else {}),
         }

@@ -2,6 +2,7 @@
 erases the run, or gives its records a time to live, has them too."""
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -52,7 +53,7 @@ class TableDeliveries:
         item = {"id": id, **_place(address), "claimed_until": until}
         key = told_key(call, id)
         try:
-            await _put(self._table, pk, key, item, run_id, now, self._dice)
+            await _put(self._table, Put(pk, key, item), run_id, now, self._dice)
         except TransactionFailed as failure:
             # The run's own condition is not the one that failed: its record was read a moment ago.
             old = failure.failed.get(1)
@@ -75,12 +76,12 @@ class TableDeliveries:
         """See `ports.channels.Deliveries`."""
         free = {"claimed_until": rfc3339(self._clock.now()), "free": not claim.unsure}
         mine = Equals("claimed_until", claim.until)
-        await self._change(owner, run_id, call, id, free, mine)
+        await self._change((Keys(owner).run(run_id), told_key(call, id)), free, mine)
 
     async def note_sent(self, owner: str, run_id: str, call: str, id: str, reference: str) -> None:
         """See `ports.channels.Deliveries`. A record that was erased meanwhile does not come back."""
         note = {"sent_at": rfc3339(self._clock.now()), "reference": reference or None}
-        await self._change(owner, run_id, call, id, note, Exists("pk"))
+        await self._change((Keys(owner).run(run_id), told_key(call, id)), note, Exists("pk"))
 
     async def of_call(self, owner: str, run_id: str, call: str) -> list[Delivery]:
         """See `ports.channels.Deliveries`."""
@@ -89,16 +90,9 @@ class TableDeliveries:
         return [_read(item) for item in items]
 
     async def _change(
-        self,
-        owner: str,
-        run_id: str,
-        call: str,
-        id: str,
-        values: dict[str, Any],
-        when: Condition,
+        self, place: tuple[str, str], values: dict[str, Any], when: Condition
     ) -> None:
         """Change the record of a message that nobody has noted as sent, if this holds."""
-        place = (Keys(owner).run(run_id), told_key(call, id))
         first = all_of(when, Missing("sent_at"))
         try:
             await self._table.write(Update(*place, set=values, when=first))
@@ -118,7 +112,7 @@ class TableDecisionLinks:
         """See `ports.channels.DecisionLinks`."""
         pk, now = Keys(link.owner).run(link.run_id), self._clock.now()
         item = {"b": link.model_dump_json()}
-        await _put(self._table, pk, link_key(secret), item, link.run_id, now, self._dice)
+        await _put(self._table, Put(pk, link_key(secret), item), link.run_id, now, self._dice)
 
     async def get_link(self, owner_hash: str, run_id: str, secret: str) -> Link | None:
         """See `ports.channels.DecisionLinks`."""
@@ -128,18 +122,16 @@ class TableDecisionLinks:
         return None if item is None else Link.model_validate_json(item["b"])
 
 
-async def _put(
-    table: Table, pk: str, sk: str, item: Item, run_id: str, now: datetime, dice: Dice
-) -> None:
+async def _put(table: Table, record: Put, run_id: str, now: datetime, dice: Dice) -> None:
     """Add a record to a run that is there. Raises NotFound, TransactionFailed (the record is there)."""
     missing = NotFound("there is no such run", run_id=run_id)
-    meta = await table.get(pk, META)
+    meta = await table.get(record.pk, META)
     if meta is None:
         raise missing
     # The end of the run sets the time to live of all its records. It does not see one that comes later.
     expires = meta.get("expires") or int((now + WAIT_RECORD_LIFE).timestamp())
-    there = Check(pk, META, Exists("pk"))
-    put = Put(pk, sk, {**item, "expires": expires}, when=Missing("pk"))
+    there = Check(record.pk, META, Exists("pk"))
+    put = replace(record, item={**record.item, "expires": expires}, when=Missing("pk"))
     try:
         await table.transact([there, put], dice.hex(16))
     except TransactionFailed as failure:

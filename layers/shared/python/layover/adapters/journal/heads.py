@@ -139,20 +139,32 @@ def _listed(owner: str, item: Item) -> ThreadHead:
 
 
 @dataclass(frozen=True)
-class Handover:
-    """The effect of a run's end on its thread. `facts`: changes of its own META."""
-
-    actions: list[Action]
-    next_run: "NextRun | None" = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class NextRun:
     """The run that holds a thread next, and the number of the execution to start."""
 
     id: str
     n: int = 1
+
+
+@dataclass(frozen=True)
+class Handover:
+    """The effect of a run's end on its thread. `facts`: changes of its own META."""
+
+    actions: list[Action]
+    next_run: NextRun | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def next_execution(run_id: str, n: int, phase: Phase) -> dict[str, Any]:
+    """Return the changes of a run's META by which another execution drives it. The write raises the epoch as
+    well, and has the look by which a death before the start of the execution is found."""
+    return {
+        "n": n,
+        "execution": f"{run_id}-{n}",
+        "history": 0,
+        "lost_at": None,
+        "phase": phase.value,
+    }
 
 
 def as_read(head: ThreadHead) -> Condition:
@@ -385,11 +397,7 @@ class QueueHandover:
         n = int(item["n"]) + 1
         now = rfc3339(self._clock.now())
         changes = {
-            "n": n,
-            "execution": f"{run_id}-{n}",
-            "history": 0,
-            "lost_at": None,
-            "phase": Phase.TURN.value,
+            **next_execution(run_id, n, Phase.TURN),
             "ready": None,
             "hears": outcome.leaf_id,
             "updated_at": now,

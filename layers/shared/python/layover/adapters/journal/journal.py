@@ -42,7 +42,9 @@ def table_journal(
         audit_retention: The life of an audit row.
         dice: Names of transactions and of writers, and pauses between attempts.
     """
-    backing = Backing(table, blobs, PayloadStore(blobs), clock, sink or NoSink(), dice)
+    backing = Backing(
+        table, blobs, PayloadStore(blobs), clock=clock, sink=sink or NoSink(), dice=dice
+    )
     heads = TableHeads(backing)
     runs = TableRuns(backing)
     dues = TableDues(table, clock)

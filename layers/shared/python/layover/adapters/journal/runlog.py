@@ -470,7 +470,14 @@ class TableRunLog:
                 facts = [self._meta(end, is_end=True, retires=sets_ttl), *handover.actions]
                 await self._writer.write(facts, events, last=True, sets_ttl=sets_ttl)
                 connections = self._watchers.connections
-                return Ended(at, next_id, next_n, connections, sets_ttl, self.owed)
+                return Ended(
+                    at,
+                    next_run=next_id,
+                    next_n=next_n,
+                    sockets=connections,
+                    retired=sets_ttl,
+                    owed=self.owed,
+                )
             except (TtlNotSet, TransactionFailed):
                 # A socket began to follow the run, or the head or the next queued run has changed since the
                 # read. The run is still ours (otherwise: Fenced), so its end is planned again.

@@ -29,6 +29,7 @@ from layover.keys import (
 from layover.ports import Clock, Dice, Due, DueCheck, DueKind
 from layover.ports.table import (
     Above,
+    Condition,
     ConditionFailed,
     Delete,
     Equals,
@@ -90,22 +91,30 @@ class TableWatch:
         """See `ports.Watch`."""
         lost = {} if due.run_id is None else {"lost_at": rfc3339(lost_at) if lost_at else None}
         owed = {"owed": paid} if paid else {}
-        return await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: None, **lost}, owed)
+        return await self._set(due, {**_next_look(at), **lost}, owed)
 
     async def put_off(self, due: DueCheck, at: datetime) -> None:
         """See `ports.Watch`."""
-        await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: due.failures + 1}, {})
+        await self._set(due, _next_look(at, after=due), {})
 
     async def _set(self, due: DueCheck, changes: Item, paid: Mapping[str, frozenset[str]]) -> bool:
-        # A decision or a cancel that has come since has set another time, and what is retired has none. By
-        # whose clock does not matter.
-        as_read = Equals("gsi2sk", rfc3339(due.at))
         try:
-            look = Update(*due.place, set=changes, exclude=paid, when=as_read)
+            look = Update(*due.place, set=changes, exclude=paid, when=_as_read(due))
             await write_once(self._table, look, written_by(self._dice))
         except ConditionFailed:
             return False
         return True
+
+
+def _next_look(at: datetime, after: DueCheck | Due | None = None) -> Item:
+    """Return the changes that set the next look. `after`: what was looked at, if that failed."""
+    return {"gsi2sk": rfc3339(at), _FAILURES: after.failures + 1 if after else None}
+
+
+def _as_read(due: DueCheck | Due) -> Condition:
+    """Return the condition that nobody has asked for another look since it was read, such as the one at once
+    after a decision. What is retired has no look. By whose clock the time is does not matter."""
+    return Equals("gsi2sk", rfc3339(due.at))
 
 
 def _check(place: tuple[str, str], item: Item) -> DueCheck:
@@ -178,23 +187,22 @@ class TableDues:
 
     async def reschedule(self, due: Due, at: datetime) -> None:
         """See `ports.Dues`."""
-        await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: None})
+        await self._set(due, _next_look(at))
 
     async def put_off(self, due: Due, at: datetime) -> None:
         """See `ports.Dues`."""
-        await self._set(due, {"gsi2sk": rfc3339(at), _FAILURES: due.failures + 1})
+        await self._set(due, _next_look(at, after=due))
 
     async def _set(self, due: Due, changes: Item) -> None:
         pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
-        as_read = Equals("gsi2sk", rfc3339(due.at))
         with suppress(ConditionFailed):
-            await self._table.write(Update(pk, sk, set=changes, when=as_read))
+            await self._table.write(Update(pk, sk, set=changes, when=_as_read(due)))
 
     async def remove(self, due: Due) -> None:
         """See `ports.Dues`."""
         pk, sk = Keys(due.owner).partition, due_key(due.kind, due.name)
         # Only the item as read: one that has been written again since stays.
-        as_read = all_of(Equals("made_at", rfc3339(due.made_at)), Equals("gsi2sk", rfc3339(due.at)))
+        as_read = all_of(Equals("made_at", rfc3339(due.made_at)), _as_read(due))
         with suppress(ConditionFailed):
             await self._table.write(Delete(pk, sk, when=as_read))
 

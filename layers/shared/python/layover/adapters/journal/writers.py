@@ -53,14 +53,10 @@ class TableWriters:
     async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
         """See `ports.Writers`. Fenced: another writer took the run while this one caught up with its log."""
         try:
-            return await self._take(
-                owner,
-                run_id,
-                Phase.TURN,
-                Equals("execution", execution),
-                Below("attempts", MAX_ATTEMPTS),
-                _NOT_ENDING,
+            may_begin = all_of(
+                Equals("execution", execution), Below("attempts", MAX_ATTEMPTS), _NOT_ENDING
             )
+            return await self._take(owner, run_id, Phase.TURN, may_begin)
         except ConditionFailed as failure:
             old = failure.old
             if old and _is_ending(old):
@@ -101,8 +97,8 @@ class TableWriters:
         except Fenced:
             return None
 
-    async def _take(self, owner: str, run_id: str, phase: Phase, *conditions: Condition) -> RunLog:
-        """Take a running run on these conditions. Raises ConditionFailed, Fenced."""
+    async def _take(self, owner: str, run_id: str, phase: Phase, when: Condition) -> RunLog:
+        """Take a running run on this condition. Raises ConditionFailed, Fenced."""
         pk = Keys(owner).run(run_id)
         changes = {
             "updated_at": rfc3339(self._backing.clock.now()),
@@ -112,7 +108,7 @@ class TableWriters:
         # One write fences earlier writers, counts the attempt before any part of it can fail, and counts the
         # most that the turn may add to its execution's history.
         counts = {"epoch": 1, "attempts": 1, "history": TURN_EVENTS, "takes": 1}
-        running = all_of(Equals("status", "running"), *conditions)
+        running = all_of(Equals("status", "running"), when)
         take = Update(pk, META, set=changes, add=counts, when=running)
         meta_item = await write_once(self._table, take, written_by(self._backing.dice))
         assert meta_item is not None

@@ -382,9 +382,8 @@ class Frame:
     def _first_window(self, step: StepRecord) -> FirstWindow:
         """Return the calls that may be opened with their step: none if a budget has to be asked for before
         they begin, or if room in the day has to be given back."""
-        settings = self._invocation.runtime.settings
         limited = self._agent.limits is not None or self._above is not None
-        if limited or settings.daily_tokens is not None or settings.daily_cost_usd is not None:
+        if limited or self._invocation.runtime.settings.limits_days:
             return FirstWindow()
         return self._calls.first_window(step, self._time.for_tools)
 

@@ -28,12 +28,13 @@ class DayRoom:
         self._meta = meta
         self._holder = holder
         settings = runtime.settings
+        self._is_limited = settings.limits_days
         self._limits = DayLimits(settings.daily_tokens, settings.daily_cost_usd)
 
     async def reserve(self, prompt: Prompt) -> None:
         """Hold the room that a request may need. Waits while other runs hold the rest. Raises RunFailed if
         the day is used up."""
-        if self._limits == DayLimits():
+        if not self._is_limited:
             return
         allowance, meta = self._runtime.allowance, self._meta
         need = self._need(prompt)

@@ -104,6 +104,11 @@ def _after(old: Item | None, action: Action) -> Item | None:
             return _updated(key if old is None else old, action)
 
 
+def copy_of(item: Item) -> Item:
+    """Return a copy of an item that shares nothing that could change."""
+    return {name: _copy(value) for name, value in item.items()}
+
+
 def _copy(value: Any) -> Any:
     """Return a copy, as DynamoDB would return it. Raises TypeError and ValueError for types that it lacks."""
     match value:

@@ -56,3 +56,8 @@ class Settings(Value):
     """The limit of either for all users together: fewer than `api` has environments."""
     daily_cost_usd: Decimal | None = None
     """The same limit in US dollars, for the models whose price is known."""
+
+    @property
+    def limits_days(self) -> bool:
+        """True if a user's day has a limit: only then is room in it held, and its use counted."""
+        return self.daily_tokens is not None or self.daily_cost_usd is not None
