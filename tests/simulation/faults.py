@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -214,6 +215,8 @@ class Mutation:
     """A transaction is several writes, one after another."""
     stale_s: float = 0.0
     """Reads of the table show what was true up to so long ago."""
+    put_back: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Changes the product itself as long as it lasts."""
     modes: tuple[str, ...] = ()
     """The modes whose stories have what it takes; empty: those of `mutations.MODES_OF_ALL`."""
 

@@ -150,6 +150,33 @@ def test_people_who_cancel_at_once_end_the_run_without_a_sweeper(seed: int) -> N
 
 
 @skipping
+async def test_of_two_who_cancel_at_once_one_ends_the_run() -> None:
+    """The second is there before the first has ended it, and does not take it away."""
+    table, taken = Meeting(), asyncio.Event()
+    agent = Agent("shop", model="m", tools=[pay])
+    bench = Bench(agent, [calls(pay_call(1), pay_call(2))], table=table)
+    run_id = await bench.start("pay both")
+    assert await bench.drive(run_id) == "suspended"
+    stopped: list[str] = []
+
+    async def wait_for_other() -> None:
+        taken.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(taken.wait(), 0.2)
+
+    async def stop(execution: str, _: str) -> None:
+        stopped.append(execution)
+        taken.set()
+
+    callbacks: Any = bench.callbacks
+    callbacks.stop = stop
+    table.before(sets("outcome"), wait_for_other)
+    await asyncio.gather(*(cancel(bench.plain, ANN, run_id, by=OWNER) for _ in range(2)))
+    assert (await bench.run(run_id)).status is Status.CANCELLED
+    assert len(stopped) == 1
+
+
+@skipping
 async def test_a_cancelled_run_denies_no_payment_that_was_made() -> None:
     """One of two waiting calls is approved, and the run is cancelled in the same second."""
     paid: list[int] = []

@@ -1,0 +1,351 @@
+"""The faults that the first stories found, put back one by one: each has to be noticed again.
+
+Each is a context in which the product does once more what it did before the fault was mended, at the place
+that was changed. `test_put_back.py` holds that the short test of the fault (`test_found.py`) fails in it;
+`make simulate-mutations` shows how many stories pass before one of them notices."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from layover.adapters import once
+from layover.adapters.inmemory.stores.tables import StoredThread
+from layover.adapters.journal import heads, sweep
+from layover.adapters.journal.decisions import TableDecisions
+from layover.adapters.journal.erasure import TableErasure
+from layover.adapters.journal.items import calls
+from layover.adapters.journal.log.writer import LogWriter
+from layover.adapters.journal.runlog import TableRunLog
+from layover.adapters.journal.writers import TableWriters
+from layover.approvals import checks, consent, outbox
+from layover.channels import notify
+from layover.clock import rfc3339
+from layover.context import transcript
+from layover.errors import DecisionInvalid, Fenced
+from layover.ports.table import AllOf, Condition, ConditionFailed, Differs, Equals, Exists, Item
+from layover.runs import messages, turn
+from layover.runs import seizure as seizures
+from layover.values.channels import NoticeKind
+from layover.values.message import Message
+from layover.values.runs.run import (
+    WAITS_BY,
+    CallRecord,
+    CallState,
+    Phase,
+    RunMeta,
+    Status,
+    StepRecord,
+)
+
+PutBack = Callable[[], AbstractContextManager[None]]
+PUT_BACK: dict[str, PutBack] = {}
+"""The faults, by what they do."""
+
+
+def fault(name: str) -> Callable[[Callable[[], Iterator[None]]], PutBack]:
+    """Register a context as the fault with this name."""
+
+    def register(context: Callable[[], Iterator[None]]) -> PutBack:
+        PUT_BACK[name] = contextmanager(context)
+        return PUT_BACK[name]
+
+    return register
+
+
+@contextmanager
+def replaced(function: Any, by: Any) -> Iterator[None]:
+    """Replace a function of the product wherever a module has it."""
+    places = [
+        (module, name)
+        for key, module in list(sys.modules.items())
+        if key.partition(".")[0] in ("layover", "functions", "support", "simulation")
+        for name, value in list(vars(module).items())
+        if value is function and module is not sys.modules[__name__]
+    ]
+    assert places, f"nothing has {function.__name__}"
+    for module, name in places:
+        setattr(module, name, by)
+    try:
+        yield
+    finally:
+        for module, name in places:
+            setattr(module, name, function)
+
+
+@contextmanager
+def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Change an attribute of a class or a module."""
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@fault("a cancelled run denies a payment that was made")
+def denied_payment() -> Iterator[None]:
+    """Whoever ends a run settles each call that is not settled, and a branch opens calls beside it."""
+    as_read = calls._as_read
+
+    def any_phase(log: TableRunLog) -> Condition:
+        return AllOf((Equals("epoch", log.snapshot.meta.epoch), Equals("status", "running")))
+
+    def not_settled(call: CallRecord) -> Condition:
+        return as_read(call) if call.rev is None else Differs("state", CallState.SETTLED.value)
+
+    with changed(TableRunLog, "_fence", any_phase), replaced(as_read, not_settled):
+        yield
+
+
+@fault("a thread loses its history if the run before is cancelled")
+def lost_history() -> Iterator[None]:
+    """The end of a run that was set aside stores no places, though others follow them; and the store begins a
+    new root where it knows no parent."""
+    whole, add = transcript.branch, StoredThread.add
+
+    def without_places(snapshot: Any, *, ended: bool, **options: Any) -> Any:
+        own = whole(snapshot, ended=ended, **options)
+        if not ended:
+            return own
+        return own._replace(messages=tuple(m for m in own.messages if not m.is_place))
+
+    def root(thread: StoredThread, messages: Sequence[Message]) -> None:
+        known = {*thread.messages, *(message.id for message in messages)}
+        roots = [
+            m if m.parent_id in known else m.model_copy(update={"parent_id": None})
+            for m in messages
+        ]
+        add(thread, roots)
+
+    with replaced(whole, without_places), changed(StoredThread, "add", root):
+        yield
+
+
+@fault("an approved result is beside the branch")
+def result_beside() -> Iterator[None]:
+    """A result follows what is settled by then, and not the place before it."""
+    fixed = transcript._fixed_messages
+
+    def of_settled(
+        step: StepRecord, calls: Mapping[str, CallRecord], *, places: bool
+    ) -> list[Message]:
+        parent_id, said = step.message.id, list[Message]()
+        for message in fixed(step, calls, places=places):
+            if message.id not in {slot.message_id for slot in step.slots}:
+                said.append(message)
+                continue
+            said.append(message.model_copy(update={"parent_id": parent_id}))
+            if not message.is_place:
+                parent_id = message.id
+        return said
+
+    with replaced(fixed, of_settled):
+        yield
+
+
+@fault("a run at work is set aside")
+def set_aside_at_work() -> Iterator[None]:
+    """Whether a run only waits is derived from its calls, not from who may act on it."""
+
+    def seems_to_wait(run: RunMeta) -> bool:
+        waits = bool(run.waiting) and not run.decided and not run.cancel
+        return run.status is Status.RUNNING and waits
+
+    facts = tuple(f for f in WAITS_BY if f not in ("phase", "branches"))
+    with (
+        changed(RunMeta, "only_waits", property(seems_to_wait)),
+        changed(heads, "WAITS_BY", facts),
+    ):
+        yield
+
+
+@fault("an edit runs with arguments that nobody was shown")
+def unseen_arguments() -> Iterator[None]:
+    """An edit of a tool that no deployed code knows is taken, without what the tool would get."""
+    check = checks.check_args
+
+    def take(*args: Any) -> Any:
+        try:
+            return check(*args)
+        except DecisionInvalid as error:
+            if "no deployed code knows" not in error.message:
+                raise
+            return None
+
+    with replaced(check, take):
+        yield
+
+
+@fault("the sweeper looks at the same hundred items")
+def starved_sweeper() -> Iterator[None]:
+    """A connection that does not close is not put off, and one page is all that a sweep reads."""
+    put_off = sweep.TableWatch.put_off
+
+    async def not_connections(watch: Any, due: Any, at: Any) -> None:
+        if due.connection_id is None:
+            await put_off(watch, due, at)
+
+    async def first(watch: Any, partitions: Any, until: Any, limit: int, past: Any) -> Any:
+        if past:
+            return []
+        keys = [
+            key
+            for partition in partitions
+            for key in await watch._table.due(partition, rfc3339(until), limit)
+        ]
+        items = [(key, await watch._table.get(*key)) for key in keys]
+        return [sweep._check(key, item) for key, item in items if item and "gsi2pk" in item]
+
+    with (
+        changed(sweep.TableWatch, "put_off", not_connections),
+        changed(sweep.TableWatch, "_due", first),
+    ):
+        yield
+
+
+@fault("a vote covers the outcome")
+def vote_over_outcome() -> Iterator[None]:
+    """Whoever shows a vote does not look again, and an outcome is shown once."""
+    tell = notify._Wait.tell_outcome
+
+    async def update_all(wait: Any) -> None:
+        notice = wait.notice(NoticeKind.VOTED)
+        for message in await wait._requests():
+            await wait._update(message, notice)
+
+    async def tell_once(wait: Any, **_: Any) -> None:
+        await tell(wait)
+
+    with (
+        changed(notify._Wait, "update_all", update_all),
+        changed(notify._Wait, "tell_outcome", tell_once),
+    ):
+        yield
+
+
+@fault("a call waits for an account that is connected")
+def missed_consent() -> Iterator[None]:
+    """Only the first of a call's process looks whether its user has consented: the sweeper does not."""
+    from layover.recovery import sweep as sweeper
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    assert vars(sweeper)["go_on_if_connected"] is consent.go_on_if_connected
+    with changed(sweeper, "go_on_if_connected", nothing):
+        yield
+
+
+@fault("the bus is never told of a decision")
+def untold_decision() -> Iterator[None]:
+    """What the bus has refused is taken for told."""
+    tell = outbox.tell
+
+    async def forget(*given: Any, **_: Any) -> frozenset[str]:
+        return frozenset(given[3])
+
+    with replaced(tell, forget):
+        yield
+
+
+@fault("a plain write takes its own repetition for another's")
+def unknown_repetition() -> Iterator[None]:
+    async def write(table: Any, action: Any, by: Any) -> Item | None:
+        result: Item | None = await table.write(action)
+        return result
+
+    with replaced(once.write_once, write):
+        yield
+
+
+@fault("a message withdraws the call that answers it")
+def withdrawn_answer() -> Iterator[None]:
+    """What waits when the message has arrived is withdrawn, and not what waited when it was sent."""
+    withdraw = messages.withdraw
+
+    async def whatever_waits(runtime: Any, actor: Any, snapshot: Any) -> None:
+        run = snapshot.meta
+        now = await runtime.journal.runs.snapshot(run.owner, run.id)
+        if now is not None:
+            await withdraw(runtime, actor, now)
+
+    with replaced(withdraw, whatever_waits):
+        yield
+
+
+@fault("a message to a cancelled run is lost")
+def lost_message() -> Iterator[None]:
+    """What a run was sent and did not read comes behind its own last message, whoever has its thread."""
+    whole = transcript.branch
+
+    def at_its_place(snapshot: Any, **options: Any) -> Any:
+        return whole(snapshot, **options)._replace(loose=(), loose_at=None)
+
+    with replaced(whole, at_its_place):
+        yield
+
+
+@fault("retention deletes a thread that was just written in")
+def deleted_too_early() -> Iterator[None]:
+    async def mark(erasure: Any, head: Any) -> bool:
+        await erasure.mark_deleted(head.owner, head.id)
+        return True
+
+    with changed(TableErasure, "mark_unused_deleted", mark):
+        yield
+
+
+@fault("the sweeper puts off a call that was just decided")
+def late_wake() -> Iterator[None]:
+    """A look that has ended sets the next one, whatever has been asked for since."""
+    with changed(sweep, "_as_read", lambda _: Exists("gsi2sk")):
+        yield
+
+
+@fault("two cancels fence each other off")
+def duel() -> Iterator[None]:
+    """Whoever ends a run takes it from another who does, at once, five times."""
+
+    async def seize(writers: Any, owner: str, run_id: str, ended_by: Any = None) -> Any:
+        try:
+            return await writers._take(owner, run_id, Phase.ENDING, AllOf(()))
+        except (ConditionFailed, Fenced):
+            return None
+
+    with (
+        changed(TableWriters, "seize", seize),
+        changed(seizures, "_TRIES", 5),
+        changed(RunMeta, "at_rest", property(lambda run: bool(run.waiting))),
+    ):
+        yield
+
+
+@fault("a decision beside a deletion is an error of the server")
+def asserted_call() -> Iterator[None]:
+    async def found(decisions: Any, run: Any, call: Any) -> Any:
+        now = await decisions._runs.call(run.owner, run.id, call.key)
+        assert now is not None
+        return now
+
+    with changed(TableDecisions, "_call", found):
+        yield
+
+
+@fault("room in a day stays held after the end")
+def held_room() -> Iterator[None]:
+    async def nothing(*_: Any) -> None:
+        return None
+
+    with changed(turn, "_release_room", nothing):
+        yield
+
+
+@fault("a run that is redriven at its beginning begins twice")
+def begun_twice() -> Iterator[None]:
+    def renumber(writer: Any, failure: Exception) -> None:
+        writer._next_seq = None
+
+    with changed(LogWriter, "_renumber", renumber):
+        yield
