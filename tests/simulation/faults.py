@@ -161,7 +161,7 @@ MODES: Mapping[str, Mode] = {
     # Without any fault and without any sweeper: whatever is not over at the end is a fault.
     "calm": Mode(features=_CALM),
     "calm-cancels": Mode(features=replace(_CALM, weights=_CANCELS, words=WORDS[:6])),
-    "calm-removals": Mode(features=replace(_CALM, removals=True)),
+    "calm-removals": Mode(features=replace(_CALM, removals=True, weights={"edit": 6, "deploy": 6})),
     "calm-more": Mode(features=_CALM_MORE, swarms=True),
     "late": Mode(Faults(late=0.05), _CALM),
     # One kind of fault each.

@@ -119,8 +119,8 @@ def _woken_s(system: Torture, client: Client, baseline: Story) -> float:
     print(f"\nwoken by the sweeper after {took:.1f} s")
     assert [p["tool_call_id"] for p in run["pending"]] == ["c3", "c4"]
     # The same decision again is answered as the first would have been; another one is too late.
-    assert client.caller.call("POST", path, {}).status == 200
-    assert client.caller.call("POST", path.replace("approve", "deny"), {}).status == 409
+    assert client.caller.call("POST", path, {"attempt": 1}).status == 200
+    assert client.caller.call("POST", path.replace("approve", "deny"), {"attempt": 1}).status == 409
     judge(ended(client, WINDING, thread, run_id), baseline)
     return took
 
