@@ -30,6 +30,7 @@ from layover.values.thread import ThreadHead
 from simulation.agents import make_agents
 from simulation.faults import WORDS, Act
 from simulation.services import Services
+from simulation.world import loop_time
 from support.worlds.arrivals import answered
 
 ANN = "ann"
@@ -362,9 +363,22 @@ class _Act:
         runs = await self._clients.open_runs()
         return self._dice.choice(runs).meta if runs else None
 
+    async def _look(self, *kinds: str) -> list[CallRecord]:
+        """Return the calls that wait, of these kinds or all. Some people look again for a while."""
+        until = loop_time() + self._dice.choice([0, 0, 0, 2, 6])
+        while True:
+            waiting = [
+                call
+                for call in await self._clients.waiting()
+                if not kinds or (call.suspension and call.suspension.kind.value in kinds)
+            ]
+            if waiting or loop_time() >= until or self._world.is_quiet:
+                return waiting
+            await asyncio.sleep(self._dice.uniform(0.1, 0.6))
+
     async def _pick_calls(self, most: int = 1) -> list[CallRecord]:
         """Return calls that wait, as they were a moment ago: decisions are about what was seen."""
-        waiting = await self._clients.waiting()
+        waiting = await self._look()
         chosen = self._dice.sample(waiting, min(len(waiting), most))
         await asyncio.sleep(self._dice.choice([0, 0, self._dice.uniform(0, 2)]))
         return chosen
@@ -382,7 +396,8 @@ class _Act:
             return DecisionRequest(Verdict.RESUME, data={"slot": slot}, attempt=attempt)
         args = None
         if edits and call.tool_name != "layover.budget" and kind == "approval":
-            shown: Any = call.exact_args
+            # Whoever edits leaves defaults out, or keeps those that were shown.
+            shown: Any = call.exact_args if self._dice.random() < 0.5 else {}
             args = {**shown, self._edited(call): 1_000 + self._number()}
         return DecisionRequest(verdict, args=args, attempt=attempt)
 
@@ -404,12 +419,21 @@ class _Act:
             body["stream"] = True
         if clients.features.branches and dice.random() < 0.3:
             page = await list_messages(clients.plain, ANN, thread, None, 200, None)
-            body["parent_id"] = dice.choice([None, *(message.id for message in page.items)])
+            newest = [message.id for message in page.items]
+            newest = newest[-3:] if dice.random() < 0.7 else newest
+            body["parent_id"] = dice.choice([None, *newest])
             self._known.has_branches = True
         self._world.note("say", body, thread)
         run = await self._send("POST", f"/threads/{thread}/runs", body, key=f"key {text}")
-        if run is not None:
-            self._said(text, run["id"])
+        if run is None:
+            return
+        self._said(text, run["id"])
+        if run["status"] == "queued" and dice.random() < 0.3:
+            # Somebody thinks better of it.
+            await asyncio.sleep(dice.uniform(0, 0.5))
+            self._known.cancelled.add(run["id"])
+            self._world.note("cancel", run["id"])
+            await self._send("POST", f"/runs/{run['id']}/cancel")
 
     def _said(self, text: str, run_id: str) -> None:
         self._world.note("said", repr(text), run_id)
@@ -555,14 +579,10 @@ class _Act:
         without: Sequence[tuple[str, ...]] = [()]
         if self._clients.features.removals:
             without = [(), (), ("pay",), ("soon",), ("desk",), ("aide",)]
-        self._clients.redeploy(self._dice.choice(without), self._dice.choice([0, 0.3, 3]))
+        self._clients.redeploy(self._dice.choice(without), self._dice.choice([0, 0.3, 3, 20]))
 
     async def consent(self) -> None:
-        waiting = [
-            call
-            for call in await self._clients.waiting()
-            if call.suspension and call.suspension.kind.value == "connect"
-        ]
+        waiting = await self._look("connect")
         if waiting and self._dice.random() < 0.7:
             call = self._dice.choice(waiting)
             payload: Any = call.suspension.payload if call.suspension else {}
@@ -575,7 +595,10 @@ class _Act:
             try:
                 await self._clients.consent(page["authorize_url"], self._dice)
             except Refused as error:
-                self._world.complain("a consent is taken once", str(error))
+                faults = self._world.story.faults
+                if not (faults.deaths or faults.stalls or faults.fails or faults.lost):
+                    # Nobody has died in between, and no service was away.
+                    self._world.complain("a consent that is brought is taken", str(error))
             return
         await self._clients.consent(url, self._dice)
 

@@ -162,6 +162,14 @@ MODES: Mapping[str, Mode] = {
     "calm": Mode(features=_CALM),
     "calm-cancels": Mode(features=replace(_CALM, weights=_CANCELS, words=WORDS[:6])),
     "calm-removals": Mode(features=replace(_CALM, removals=True, weights={"edit": 6, "deploy": 6})),
+    "calm-branches": Mode(
+        features=replace(
+            _CALM,
+            branches=True,
+            words=("pay", "pay", "soon", "desk"),
+            weights={**dict.fromkeys(WEIGHTS, 0.5), "say": 8, "decide": 3, "cancel": 4, "send": 2},
+        )
+    ),
     "calm-more": Mode(features=_CALM_MORE, swarms=True),
     "late": Mode(Faults(late=0.05), _CALM),
     # One kind of fault each.
@@ -189,6 +197,15 @@ MODES: Mapping[str, Mode] = {
     "memory": Mode(_MANY, replace(_FAULTY, memory=True)),
     "more": Mode(features=_MORE, swarms=True),
     "more-all": Mode(replace(_MANY, zombies=0.1, skew_s=0.3), _MORE, swarms=True),
+    "accounts": Mode(
+        Faults(lag_s=2.0, late=0.03, doubled=0.03),
+        replace(
+            _MORE,
+            words=("mail", "mail", "mail", "look", "book"),
+            weights={**dict.fromkeys(WEIGHTS, 0.3), "say": 6, "consent": 6, "disconnect": 2},
+        ),
+        swarms=True,
+    ),
     "told": Mode(Faults(busy=0.2), _TOLD),
     "told-all": Mode(
         Faults(

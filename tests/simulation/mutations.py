@@ -93,11 +93,11 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "a thread loses its history if the run before is cancelled": ("calm", "calm-more", "more"),
     "an approved result is beside the branch": ("calm", "calm-more"),
     "a run at work is set aside": ("calm", "calm-more"),
-    "an edit runs with arguments that nobody was shown": ("calm-removals", "more"),
+    "an edit runs with arguments that nobody was shown": ("calm-removals",),
     "a vote covers the outcome": ("told", "told-all"),
-    "a call waits for an account that is connected": ("more", "more-all"),
+    "a call waits for an account that is connected": ("accounts",),
     "the bus is never told of a decision": ("bus",),
-    "a plain write takes its own repetition for another's": ("requests", "more-all"),
+    "a plain write takes its own repetition for another's": ("accounts", "requests"),
     "a message withdraws the call that answers it": ("calm", "late", "calm-more"),
     "a message to a cancelled run is lost": ("calm-cancels", "calm-more"),
     "the sweeper puts off a call that was just decided": ("skew", "deaths"),
@@ -105,6 +105,8 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "a decision beside a deletion is an error of the server": ("more",),
     "room in a day stays held after the end": ("more-all",),
     "a run that is redriven at its beginning begins twice": ("calm", "all"),
+    "a message that is cancelled in the queue stops its thread": ("calm-branches",),
+    "a branch goes back in time": ("skew",),
 }
 """The modes whose stories have what it takes, for each fault of `put_back.py`. Two need what no story has:
 sockets that do not close, and a thread that is old."""

@@ -24,7 +24,7 @@ from layover.clock import rfc3339
 from layover.context import transcript
 from layover.errors import DecisionInvalid, Fenced
 from layover.ports.table import AllOf, Condition, ConditionFailed, Differs, Equals, Exists, Item
-from layover.runs import messages, turn
+from layover.runs import accept, aside, messages, turn
 from layover.runs import seizure as seizures
 from layover.values.channels import NoticeKind
 from layover.values.message import Message
@@ -348,4 +348,27 @@ def begun_twice() -> Iterator[None]:
         writer._next_seq = None
 
     with changed(LogWriter, "_renumber", renumber):
+        yield
+
+
+@fault("a message that is cancelled in the queue stops its thread")
+def stopped_thread() -> Iterator[None]:
+    """It is stored before what it follows: the run that has the thread is not in the database yet."""
+
+    async def nothing(*_: Any) -> list[Any]:
+        return []
+
+    with replaced(aside.branch_up_to, nothing):
+        yield
+
+
+@fault("a branch goes back in time")
+def earlier_than_parent() -> Iterator[None]:
+    """A message is not later than the parent that it names."""
+    find = accept._with_parent
+
+    async def without_time(*given: Any) -> Any:
+        return (await find(*given))[0], None
+
+    with changed(accept, "_with_parent", without_time):
         yield

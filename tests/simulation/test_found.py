@@ -29,7 +29,7 @@ from layover.threads.messages import list_messages
 from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
-from layover.values.message import Role
+from layover.values.message import Message, Role
 from layover.values.runs.payload import TurnPayload
 from layover.values.runs.run import DecisionKind, OnBusy, OnWaiting, Status
 from layover.values.socket import Connection
@@ -118,10 +118,14 @@ def says(script: dict[str, Any]) -> Any:
     return ScriptedModel(reply)
 
 
+async def listed(bench: Bench) -> list[Message]:
+    """Return what a reader of the thread sees."""
+    return list((await list_messages(bench.plain, ANN, "t1", None, 100, None)).items)
+
+
 async def shown(bench: Bench) -> list[str]:
-    """Return the texts that a reader of the thread sees."""
-    page = await list_messages(bench.plain, ANN, "t1", None, 100, None)
-    return [message.text for message in page.items if message.text]
+    """Return the texts of it."""
+    return [message.text for message in await listed(bench) if message.text]
 
 
 async def test_the_next_model_knows_what_an_approved_call_has_done() -> None:
@@ -419,6 +423,38 @@ async def test_the_message_of_a_queued_run_that_is_cancelled_stays_in_the_thread
     await cancel(bench.plain, ANN, queued.id, by=OWNER)
     await bench.drive(first)
     assert "are you there?" in await shown(bench)
+
+
+async def test_a_message_that_is_cancelled_in_the_queue_does_not_stop_its_thread() -> None:
+    """It names a message of the run at work as its parent, which the database does not have yet."""
+    bench = Bench(Agent("shop", model="m", tools=[pay]), says({"pay": pay_call(1)}))
+    first = await bench.start("pay")
+    parent = (await listed(bench))[0].id
+    request = StartRun("are you there?", on_busy=OnBusy.ENQUEUE, parent_id=parent)
+    queued = await start_run(bench.plain, OWNER, "t1", request)
+    await cancel(bench.plain, ANN, queued.id, by=OWNER)
+    assert await bench.drive(first) == "suspended"
+    await bench.decide(first, "c1", "approve")
+    assert await bench.drive(first) == "over"
+    thread = bench.threads.find(ANN, "t1")
+    assert thread is not None
+    [said] = [each for each in thread.messages.values() if each.text == "are you there?"]
+    assert said.parent_id == parent
+
+
+async def test_a_message_is_later_than_the_parent_that_it_names() -> None:
+    """Its own process has a clock that is behind."""
+    bench = Bench(Agent("shop", model="m", tools=[pay]), says({"pay": pay_call(1)}))
+    bench.clock.advance(timedelta(seconds=10))
+    await bench.start("pay")
+    [asked] = await listed(bench)
+    bench.clock.advance(timedelta(seconds=-5))
+    request = StartRun("pay what?", on_busy=OnBusy.ENQUEUE, parent_id=asked.id)
+    queued = await start_run(bench.plain, OWNER, "t1", request)
+    answer = await bench.plain.journal.runs.get(ANN, queued.id)
+    assert answer is not None
+    assert answer.input.parent_id == asked.id
+    assert answer.input.created_at > asked.created_at
 
 
 async def test_a_press_counts_although_the_answer_of_its_write_was_lost() -> None:

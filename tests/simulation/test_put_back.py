@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from layover.adapters.store.chains import UnknownParent
 from simulation import test_found
 from simulation.put_back import PUT_BACK
 from unit.connections import test_waiting_calls
@@ -69,13 +70,22 @@ SHORT: Mapping[str, Callable[[], Any]] = {
     "a run that is redriven at its beginning begins twice": (
         test_found.test_a_run_that_is_redriven_at_its_beginning_begins_once
     ),
+    "a message that is cancelled in the queue stops its thread": (
+        test_found.test_a_message_that_is_cancelled_in_the_queue_does_not_stop_its_thread
+    ),
+    "a branch goes back in time": (
+        test_found.test_a_message_is_later_than_the_parent_that_it_names
+    ),
 }
 """The short test of each fault."""
 
 
+FAILS = AssertionError, pytest.fail.Exception, UnknownParent
+
+
 @pytest.mark.parametrize("name", PUT_BACK)
 def test_a_fault_that_is_put_back_fails_its_short_test(name: str) -> None:
-    with PUT_BACK[name](), pytest.raises((AssertionError, pytest.fail.Exception)):
+    with PUT_BACK[name](), pytest.raises(FAILS):
         _run(SHORT[name])
 
 

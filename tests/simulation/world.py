@@ -36,6 +36,8 @@ ROOT = Path(__file__).parents[2]
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """The calendar's time at the loop's zero."""
 _LOOP_BEGINS = 1_000.0
+_LONGEST_S = 960.0
+"""Time limit of the functions that the state machine invokes, and some, in seconds."""
 
 Work = Callable[["Process"], Awaitable[Any]]
 
@@ -70,6 +72,7 @@ class Process:
         self.dies_at = self.dice.randint(1, faults.span) if roll() < faults.deaths else 0
         self.stalls_at = self.dice.randint(1, faults.span) if roll() < faults.stalls else 0
         self.stall_s = 0.0
+        self.limit_s = _LONGEST_S
         self.agents = world.agents_of(self)
         self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -263,6 +266,7 @@ class World:
     async def run(self, name: str, work: Work, limit_s: float | None = None) -> Any:
         """Return the result of `work` in a process of its own. Raises StateFailed (it died), or its error."""
         process = Process(self, name)
+        process.limit_s = limit_s or _LONGEST_S
         context = contextvars.copy_context()
         context.run(current.set, process)
         loop = asyncio.get_running_loop()
@@ -350,7 +354,8 @@ class World:
             return "dies before" if roll() < 0.5 else "dies after"
         if process.requests == process.stalls_at:
             is_long = roll() < faults.zombies
-            process.stall_s = process.dice.uniform(*((965, 1_200) if is_long else faults.stall_s))
+            beyond = process.limit_s + 5, process.limit_s + 240
+            process.stall_s = process.dice.uniform(*(beyond if is_long else faults.stall_s))
             return "stalls before" if roll() < 0.5 else "stalls after"
         share = roll()
         for fate, rate in (

@@ -48,7 +48,7 @@ from layover.values.runs.run import (
 )
 from layover.values.runs.views import Run
 from layover.values.text import json_size, sanitise
-from layover.values.thread import ThreadHead
+from layover.values.thread import ThreadHead, after
 
 MAX_INPUT = 1024 * 1024
 """The most bytes of the input as JSON (docs/behaviour.md#run-input)."""
@@ -236,7 +236,7 @@ async def _accept(
     owner, sent = actor.owner, request.sent
     run_id = request.run_id or runtime.ids.new("run")
     message_id = with_client_id(runtime.ids.new("msg"), sent.key if sent else None)
-    known_parent, as_sent = False, request
+    known_parent, as_sent, parent_at = False, request, None
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
@@ -246,7 +246,7 @@ async def _accept(
         if not known_parent:
             # Once, not for each try: this may query the database.
             _check_choice(runtime, head.agent, request.choice)
-            request = await _with_parent(runtime, head, request)
+            request, parent_at = await _with_parent(runtime, head, request)
             content = await take_files(runtime, owner, thread_id, content)
             known_parent = True
         waiting = await _waiting_in(runtime, head, request)
@@ -262,6 +262,7 @@ async def _accept(
             message_id=message_id,
             content=content,
             request=request,
+            parent_at=parent_at,
         )
         try:
             return await runtime.journal.commands.accept(
@@ -314,22 +315,26 @@ def _without_its_run(head: ThreadHead, aside: SetAside) -> ThreadHead:
     return head.model_copy(update=changes)
 
 
-async def _with_parent(runtime: Runtime, head: ThreadHead, request: StartRun) -> StartRun:
-    """Return the request with a parent that is a message of this thread, in the journal or the database."""
+async def _with_parent(
+    runtime: Runtime, head: ThreadHead, request: StartRun
+) -> tuple[StartRun, datetime | None]:
+    """Return the request with a parent that is a message of this thread, in the journal or the database, and
+    the parent's time; None: the head knows it."""
     if request.parent_id is ABSENT or request.parent_id is None:
-        return request
+        return request, None
     parent = sanitise(request.parent_id)
     # What follows a call that waits follows the place of its result: another answer to it, too.
     live = {message.id: message for message in await live_messages(runtime, head)}
     if parent in live and await _is_loose(runtime, head.owner, live[parent]):
         # It has no place yet, and is the newest message until then: the next one follows what there is.
-        return replace(request, parent_id=ABSENT)
-    if parent == head.leaf_id or parent in live:
-        return replace(request, parent_id=parent)
-    if await runtime.threads.message(head.owner, head.id, parent) is None:
+        return replace(request, parent_id=ABSENT), None
+    if parent == head.leaf_id:
+        return replace(request, parent_id=parent), None
+    message = live.get(parent) or await runtime.threads.message(head.owner, head.id, parent)
+    if message is None:
         error = {"loc": ["body", "parent_id"], "msg": "no such message in this thread"}
         raise InvalidRequest("the parent is unknown", [{**error, "type": "unknown_message"}])
-    return replace(request, parent_id=parent)
+    return replace(request, parent_id=parent), message.created_at
 
 
 async def _is_loose(runtime: Runtime, owner: str, message: Message) -> bool:
@@ -364,8 +369,13 @@ def _meta(
     message_id: str,
     content: tuple[InputPart, ...],
     request: StartRun,
+    parent_at: datetime | None,
 ) -> RunMeta:
     now = runtime.clock.now()
+    # The head knows the newest message of what has ended. A parent may be newer, by another's clock too.
+    created_at = head.next_time(now)
+    if parent_at is not None:
+        created_at = max(created_at, after(parent_at, now))
     # A queued run follows the message that is newest when the run starts: the end of the run ahead of it sets
     # the parent.
     newest = head.leaf_id if head.active_run is None else None
@@ -376,7 +386,7 @@ def _meta(
         parent_id=newest if request.parent_id is ABSENT else request.parent_id,
         role=Role.USER,
         content=content,
-        created_at=head.next_time(now),
+        created_at=created_at,
     )
     return RunMeta(
         id=run_id,

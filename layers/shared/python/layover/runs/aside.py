@@ -3,7 +3,7 @@ thread: the waiting one is set aside then, and takes the thread back once it can
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from enum import Enum
 
 from layover.clock import MICROSECOND
@@ -74,6 +74,19 @@ async def save_ahead(runtime: Runtime, head: ThreadHead, snapshot: RunSnapshot) 
         await save_waiting(runtime, head, branch(snapshot, ended=False))
     elif head.waiting_runs and not snapshot.steps:
         await save_waiting(runtime, head)
+
+
+async def branch_up_to(
+    runtime: Runtime, head: ThreadHead, message_ids: Collection[str | None]
+) -> list[Branch]:
+    """Return what the run that has the thread has said up to the last of these messages, which others follow
+    already; none if they are not its own."""
+    if head.active_run is None or not any(message_ids):
+        return []
+    active = await runtime.journal.runs.snapshot(head.owner, head.active_run)
+    own = branch(active, ended=False) if active is not None else None
+    followed = [n for n, m in enumerate(own.messages, 1) if m.id in message_ids] if own else []
+    return [own._replace(messages=own.messages[: followed[-1]])] if own and followed else []
 
 
 async def load_heard(

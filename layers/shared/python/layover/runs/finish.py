@@ -19,7 +19,7 @@ from layover.metering.usage import usage_of_steps
 from layover.ports import MAX_CANCELLED, Ended, RunLog
 from layover.records.past_runs import tree_of
 from layover.records.views import last_model, run_view
-from layover.runs.aside import save_ahead, save_waiting
+from layover.runs.aside import branch_up_to, save_ahead, save_waiting
 from layover.runs.executions import start_execution
 from layover.runtime import Runtime
 from layover.values.memory.context import TurnRecord
@@ -126,8 +126,11 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
         return
     snapshots = {id: await runtime.journal.runs.snapshot(head.owner, id) for id in head.unsaved}
     branches = {id: branch(s, ended=True) for id, s in snapshots.items() if s is not None}
-    # The messages of all of them first: one may follow another that ended later, or one that waits.
-    await save_waiting(runtime, head, *branches.values())
+    # The messages of all of them first: one may follow another that ended later, one that waits, or, if it
+    # was cancelled in the queue, the run that has the thread.
+    given = {s.meta.input.parent_id for s in snapshots.values() if s and s.meta.parent_given}
+    ahead = await branch_up_to(runtime, head, given)
+    await save_waiting(runtime, head, *ahead, *branches.values())
     for run_id, snapshot in snapshots.items():
         if snapshot is not None:
             record = _turn_record(RunState(snapshot), head, branches[run_id], run_view(snapshot))
