@@ -10,7 +10,7 @@ QUICK = {
     "a decision is never published": "the bus has every decision",
     "a waiting call is never woken": "every run comes to its end",
     "an execution is never started": "every run comes to its end",
-    "a transaction is torn": "an event is written once",
+    "a transaction is torn": "only the run that holds its thread goes on",
     "a batch of events is written over": "an event is written once",
     "nothing of a call is checked": "the first decision of an attempt wins",
     "nothing of a thread is checked": "only the run that holds its thread goes on",

@@ -222,10 +222,12 @@ NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
 """Queries by which `extract` retires a run of more records than a page has."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
-RETIRING = re.compile(r"StepFunctions\.start \d+ \(cancelled\)")
-"""The start of an execution that retires a run that is over."""
+RETIRING = re.compile(r"StepFunctions\.(alive|start \d+) \(cancelled\)")
+"""The start of an execution that retires a run that is over, and the question whether it has one."""
 TOKEN = re.compile(r"DynamoTable\.transact META STEP#\d+#CALL#[^\s=]+")
 """The write of a call's task token, which fails if the decision was there first."""
+AGAIN = re.compile(rf"{TOKEN.pattern}|DynamoTable\.get HEAD")
+"""The write of a later token, and a later branch's look at its thread while other calls wait."""
 SAVED_TOKEN = re.compile(r"DynamoTable\.get (STEP#\d+#CALL#[^\s=]+|META)")
 """The look at the call that follows such a write, and at the run, to publish the request."""
 
@@ -250,6 +252,8 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
     if point.function == "resume" and _is_of_token(point):
         return True  # whether a decision or its token comes first is chance
+    if point.function == "resume" and point.k > 1 and AGAIN.fullmatch(point.point):
+        return True  # a decision that is quicker than the branch leaves it no token to store, or no other call
     if point.function == "extract" and point.point.startswith(NEXT_PAGE):
         return True  # where a page of the run's records ends depends on its batches of events
     if point.function == "api" and point.point.startswith(DELETING):
