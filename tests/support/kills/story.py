@@ -253,7 +253,7 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
     if point.function == "resume" and _is_of_token(point):
         return True  # whether a decision or its token comes first is chance
     if point.function == "resume" and point.k > 1 and AGAIN.fullmatch(point.point):
-        return True  # a decision that is quicker than the branch leaves it no token to store, or no other call
+        return True  # a decision that is quicker than the branch leaves no token to store, or no other call
     if point.function == "extract" and point.point.startswith(NEXT_PAGE):
         return True  # where a page of the run's records ends depends on its batches of events
     if point.function == "api" and point.point.startswith(DELETING):
