@@ -189,6 +189,9 @@ class Talk(Bench):
         for meta in await self.runs():
             snapshot = await self.plain.journal.runs.snapshot(ANN, meta.id)
             assert snapshot is not None
+            if meta.cancel:
+                # Whoever was to end it has died, and the sweeper does.
+                continue
             for late in [c for c in snapshot.calls if c.undecided and self._is_late(c)]:
                 await self._time_out(meta.id, late.tool_call_id)
                 count += 1
