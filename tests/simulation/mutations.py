@@ -107,6 +107,7 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "a run that is redriven at its beginning begins twice": ("calm", "all"),
     "a message that is cancelled in the queue stops its thread": ("calm-branches",),
     "a branch goes back in time": ("skew",),
+    "a run that was cancelled without the database stops its thread": ("requests", "more-all"),
 }
 """The modes whose stories have what it takes, for each fault of `put_back.py`. Two need what no story has:
 sockets that do not close, and a thread that is old."""

@@ -372,3 +372,15 @@ def earlier_than_parent() -> Iterator[None]:
 
     with changed(accept, "_with_parent", without_time):
         yield
+
+
+@fault("a run that was cancelled without the database stops its thread")
+def unsaved_ahead() -> Iterator[None]:
+    """Only what waits is stored before what follows it."""
+    save = aside.save_waiting
+
+    async def waiting_only(runtime: Any, head: Any, *more: Any) -> None:
+        await save(runtime, head.model_copy(update={"unplaced": ()}), *more)
+
+    with replaced(save, waiting_only):
+        yield

@@ -413,6 +413,32 @@ async def test_a_message_to_a_run_that_is_then_cancelled_stays_in_the_thread(ord
     assert "use the other account" in await shown(bench)
 
 
+async def test_a_thread_goes_on_behind_a_run_that_was_cancelled_without_the_database() -> None:
+    """It was set aside, has not read what it was sent, and is not in the database when the next begins."""
+    bench = Bench(Agent("shop", model="m", tools=[pay]), says({"pay": pay_call(1)}))
+    await bench.go("my name is Ann")
+    first = await bench.start("pay")
+    assert await bench.drive(first) == "suspended"
+    second = await bench.start("what is my name?")
+    await send_message(bench.plain, OWNER, first, "psst")
+    threads: Any = bench.threads
+    save_turn, save_messages = threads.save_turn, threads.save_messages
+
+    async def away(*_: Any) -> None:
+        raise RetryableError("the database is away")
+
+    threads.save_turn = threads.save_messages = away
+    await cancel(bench.plain, ANN, first, by=OWNER, holder_has_s=0)
+    threads.save_turn, threads.save_messages = save_turn, save_messages
+    assert await bench.drive(second) == "over"
+    assert "my name is Ann" in [message.text for message in bench.model.turns[-1].messages]
+    for _ in range(3):
+        bench.clock.advance(timedelta(hours=1))
+        await sweep(bench.plain)
+    assert await shown(bench) == ["my name is Ann", "ok", "pay", "what is my name?", "ok", "psst"]
+    assert not (await bench.head()).unsaved
+
+
 async def test_the_message_of_a_queued_run_that_is_cancelled_stays_in_the_thread() -> None:
     bench = Bench(Agent("shop", model="m"), [say("one"), say("two")])
     first = await bench.start("hello")

@@ -73,6 +73,9 @@ SHORT: Mapping[str, Callable[[], Any]] = {
     "a message that is cancelled in the queue stops its thread": (
         test_found.test_a_message_that_is_cancelled_in_the_queue_does_not_stop_its_thread
     ),
+    "a run that was cancelled without the database stops its thread": (
+        test_found.test_a_thread_goes_on_behind_a_run_that_was_cancelled_without_the_database
+    ),
     "a branch goes back in time": (
         test_found.test_a_message_is_later_than_the_parent_that_it_names
     ),

@@ -59,9 +59,12 @@ def set_aside(head: ThreadHead, snapshot: RunSnapshot) -> SetAside:
 async def save_waiting(runtime: Runtime, head: ThreadHead, *more: Branch) -> None:
     """Write the messages of the thread's waiting runs, and `more`, to the database, as far as there are any,
     before anything is written behind them. The end of a run writes them again, with the results."""
-    read = [await runtime.journal.runs.snapshot(head.owner, run_id) for run_id in head.waiting_runs]
-    # What is loose has no place yet, even if the run has ended since the thread was read.
-    waiting = [branch(snapshot, ended=False) for snapshot in read if snapshot is not None]
+    # Those that have ended and left something without a place may have ended without the database.
+    run_ids = (*head.waiting_runs, *head.unplaced)
+    read = [await runtime.journal.runs.snapshot(head.owner, run_id) for run_id in run_ids]
+    # What is loose has no place yet, even if the run has ended since the thread was read. One that ended in
+    # the queue has nothing else.
+    waiting = [branch(each, ended=False) for each in read if each is not None and each.meta.began]
     messages = [with_token_count(m) for each in (*waiting, *more) for m in each.messages]
     if messages:
         await runtime.threads.save_messages(head, parents_first(messages))
@@ -72,7 +75,7 @@ async def save_ahead(runtime: Runtime, head: ThreadHead, snapshot: RunSnapshot) 
     run has."""
     if unheard_leaf(snapshot):
         await save_waiting(runtime, head, branch(snapshot, ended=False))
-    elif head.waiting_runs and not snapshot.steps:
+    elif (head.waiting_runs or head.unplaced) and not snapshot.steps:
         await save_waiting(runtime, head)
 
 
