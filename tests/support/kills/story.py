@@ -222,8 +222,8 @@ NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
 """Queries by which `extract` retires a run of more records than a page has."""
 WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
 """The sweeper's look at a call that waits."""
-RETIRING = re.compile(r"StepFunctions\.(alive|start \d+) \(cancelled\)")
-"""The start of an execution that retires a run that is over, and the question whether it has one."""
+RETIRING = re.compile(r".+ \(cancelled\)")
+"""A request of the sweeper's look at a run that is over: what it owes, and who retires it."""
 TOKEN = re.compile(r"DynamoTable\.transact META STEP#\d+#CALL#[^\s=]+")
 """The write of a call's task token, which fails if the decision was there first."""
 AGAIN = re.compile(rf"{TOKEN.pattern}|DynamoTable\.get HEAD")
@@ -247,7 +247,7 @@ def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
         return True
     erases = any(story.scenario.ends in ("erased", "forgotten") for story in stories)
     if point.function == "sweep" and erases and RETIRING.fullmatch(point.point):
-        return True  # a run whose records are erased first needs no execution to retire them
+        return True  # a run whose records are erased first needs no look
     if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
         return True  # how long it has waited is counted by whichever sweep finds the run waiting
     if point.function == "resume" and _is_of_token(point):
