@@ -128,8 +128,8 @@ async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
     branches = {id: branch(s, ended=True) for id, s in snapshots.items() if s is not None}
     # The messages of all of them first: one may follow another that ended later, one that waits, or, if it
     # was cancelled in the queue, the run that has the thread.
-    given = {s.meta.input.parent_id for s in snapshots.values() if s and s.meta.parent_given}
-    ahead = await branch_up_to(runtime, head, given)
+    parent_ids = {s.meta.input.parent_id for s in snapshots.values() if s and s.meta.parent_given}
+    ahead = await branch_up_to(runtime, head, parent_ids)
     await save_waiting(runtime, head, *ahead, *branches.values())
     for run_id, snapshot in snapshots.items():
         if snapshot is not None:
