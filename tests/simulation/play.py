@@ -26,6 +26,8 @@ from simulation.world import World, live, loop_time
 
 _LOOK_S = 5.0
 """How often people decide what waits, once nothing fails."""
+_THAWED_WITHIN_S = 1_200.0
+"""Time within which whatever was frozen when the faults ended goes on."""
 _DEBTS_S = 1_200.0
 """Time within which a sweeper has told what a run owes (docs/behaviour.md#callbacks), in seconds."""
 _LAST_REQUESTS_S = 60.0
@@ -98,10 +100,11 @@ async def _scene(world: World) -> None:
     await asyncio.sleep(story.rest_s)
     world.is_quiet = True
     world.note("nothing fails from here on")
-    until = loop_time() + story.features.patience_s
-    while loop_time() < until and await clients.open_runs():
-        await clients.decide_all_that_waits(dice)
-        await asyncio.sleep(_LOOK_S)
+    await _decide_all(clients, dice)
+    if story.faults.stalls:
+        # A request that its client has given up may thaw, and begin a run.
+        await asyncio.sleep(_THAWED_WITHIN_S)
+        await _decide_all(clients, dice)
     if clients.followers:
         await asyncio.wait(clients.followers, timeout=1_200)
     clients.is_over = True
@@ -115,6 +118,14 @@ async def _scene(world: World) -> None:
     while services.on_their_way:
         await asyncio.sleep(_LOOK_S)
     await judge_the_end(clients)
+
+
+async def _decide_all(clients: Clients, dice: random.Random) -> None:
+    """Decide whatever waits until every run is over, for as long as people are patient."""
+    until = loop_time() + clients.features.patience_s
+    while loop_time() < until and await clients.open_runs():
+        await clients.decide_all_that_waits(dice)
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _sweep(services: Services, dice: random.Random) -> None:
