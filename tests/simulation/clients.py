@@ -431,9 +431,7 @@ class _Act:
         if run["status"] == "queued" and dice.random() < 0.3:
             # Somebody thinks better of it.
             await asyncio.sleep(dice.uniform(0, 0.5))
-            self._known.cancelled.add(run["id"])
-            self._world.note("cancel", run["id"])
-            await self._send("POST", f"/runs/{run['id']}/cancel")
+            await self._cancel(run["id"], as_operator=False)
 
     def _said(self, text: str, run_id: str) -> None:
         self._world.note("said", repr(text), run_id)
@@ -520,14 +518,17 @@ class _Act:
         run = await self._pick_run()
         if run is None:
             return
-        self._known.cancelled.add(run.id)
-        self._world.note("cancel", run.id)
-        if self._dice.random() < 0.3:
+        await self._cancel(run.id, as_operator=self._dice.random() < 0.3)
+
+    async def _cancel(self, run_id: str, *, as_operator: bool) -> None:
+        self._known.cancelled.add(run_id)
+        self._world.note("cancel", run_id)
+        if as_operator:
             await self._send(
-                "POST", "/operate/runs/cancel", {"ids": [run.id], "reason": "no"}, by=OPERATOR
+                "POST", "/operate/runs/cancel", {"ids": [run_id], "reason": "no"}, by=OPERATOR
             )
         else:
-            await self._send("POST", f"/runs/{run.id}/cancel")
+            await self._send("POST", f"/runs/{run_id}/cancel")
 
     async def operate(self) -> None:
         run = await self._pick_run()

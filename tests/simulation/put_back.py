@@ -1,11 +1,11 @@
-"""The faults that the first stories found, put back one by one: each has to be noticed again.
+"""The faults that stories and histories found, put back one by one: each has to be noticed again.
 
 Each is a context in which the product does once more what it did before the fault was mended, at the place
 that was changed. `test_put_back.py` holds that the short test of the fault (`test_found.py`) fails in it;
 `make simulate-mutations` shows how many stories pass before one of them notices."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from layover.clock import rfc3339
 from layover.context import transcript
 from layover.errors import DecisionInvalid, Fenced
 from layover.ports.table import AllOf, Condition, ConditionFailed, Differs, Equals, Exists, Item
+from layover.recovery import sweep as sweeper
 from layover.runs import accept, aside, messages, turn
 from layover.runs import seizure as seizures
 from layover.values.channels import NoticeKind
@@ -82,6 +83,15 @@ def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
+
+
+def answering(value: Any) -> Callable[..., Awaitable[Any]]:
+    """Return a function that does nothing, and returns this."""
+
+    async def answer(*_: Any) -> Any:
+        return value
+
+    return answer
 
 
 @fault("a cancelled run denies a payment that was made")
@@ -228,13 +238,8 @@ def vote_over_outcome() -> Iterator[None]:
 @fault("a call waits for an account that is connected")
 def missed_consent() -> Iterator[None]:
     """Only the first of a call's process looks whether its user has consented: the sweeper does not."""
-    from layover.recovery import sweep as sweeper
-
-    async def nothing(*_: Any) -> None:
-        return None
-
     assert vars(sweeper)["go_on_if_connected"] is consent.go_on_if_connected
-    with changed(sweeper, "go_on_if_connected", nothing):
+    with changed(sweeper, "go_on_if_connected", answering(None)):
         yield
 
 
@@ -335,10 +340,7 @@ def asserted_call() -> Iterator[None]:
 
 @fault("room in a day stays held after the end")
 def held_room() -> Iterator[None]:
-    async def nothing(*_: Any) -> None:
-        return None
-
-    with changed(turn, "_release_room", nothing):
+    with changed(turn, "_release_room", answering(None)):
         yield
 
 
@@ -354,11 +356,7 @@ def begun_twice() -> Iterator[None]:
 @fault("a message that is cancelled in the queue stops its thread")
 def stopped_thread() -> Iterator[None]:
     """It is stored before what it follows: the run that has the thread is not in the database yet."""
-
-    async def nothing(*_: Any) -> list[Any]:
-        return []
-
-    with replaced(aside.branch_up_to, nothing):
+    with replaced(aside.branch_up_to, answering([])):
         yield
 
 

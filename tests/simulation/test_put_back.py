@@ -1,4 +1,4 @@
-"""Each fault that the first stories found, put back: its short test has to fail."""
+"""Each fault that stories and histories found, put back: its short test has to fail."""
 
 import asyncio
 import inspect
