@@ -137,10 +137,7 @@ def input_from(item: Item, body: str) -> Message:
     message = Message.model_validate_json(body)
     if "input_at" not in item:
         return message
-    # A parent that was given may be newer than what the thread had when the run started.
-    changes: dict[str, Any] = {
-        "created_at": max(message.created_at, from_rfc3339(item["input_at"]))
-    }
+    changes: dict[str, Any] = {"created_at": from_rfc3339(item["input_at"])}
     if not item.get("parent_given"):
         changes["parent_id"] = item.get("input_parent")
     return message.model_copy(update=changes)
