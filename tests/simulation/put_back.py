@@ -7,11 +7,13 @@ that was changed. `test_put_back.py` holds that the short test of the fault (`te
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from layover.adapters import once
 from layover.adapters.inmemory.stores.tables import StoredThread
 from layover.adapters.journal import heads, sweep
+from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.decisions import TableDecisions
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.items import calls
@@ -341,6 +343,25 @@ def asserted_call() -> Iterator[None]:
 @fault("room in a day stays held after the end")
 def held_room() -> Iterator[None]:
     with changed(turn, "_release_room", answering(None)):
+        yield
+
+
+@fault("room in a day stays held by a run that is being ended")
+def room_of_ending() -> Iterator[None]:
+    """A step that is cut off releases its room only if the run is over by then."""
+    with changed(turn, "Phase", SimpleNamespace(ENDING=None)):
+        yield
+
+
+@fault("room in a day is held by a reservation that comes late")
+def late_room() -> Iterator[None]:
+    """Whoever releases room changes nothing that the reservation has read."""
+    write = TableAllowance._write
+
+    async def unnumbered(*given: Any, is_new: bool = False) -> None:
+        await write(*given)
+
+    with changed(TableAllowance, "_write", unnumbered):
         yield
 
 

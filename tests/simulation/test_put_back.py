@@ -65,7 +65,13 @@ SHORT: Mapping[str, Callable[[], Any]] = {
         test_found.test_a_decision_in_a_thread_that_is_being_deleted_finds_no_call
     ),
     "room in a day stays held after the end": (
-        test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room
+        lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room(True)
+    ),
+    "room in a day stays held by a run that is being ended": (
+        lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room(False)
+    ),
+    "room in a day is held by a reservation that comes late": (
+        test_quota.test_a_reservation_that_comes_after_the_end_of_its_run_holds_no_room
     ),
     "a run that is redriven at its beginning begins twice": (
         test_found.test_a_run_that_is_redriven_at_its_beginning_begins_once

@@ -264,8 +264,9 @@ async def test_what_a_hook_asks_a_model_counts_towards_the_users_day() -> None:
         await bench.start("again")
 
 
+@pytest.mark.parametrize("is_over", [True, False], ids=["over", "being ended"])
 @skipping
-async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room() -> None:
+async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room(is_over: bool) -> None:
     """It is cut off as its process learns of the end, and the run never reserves again."""
 
     class Slow(ScriptedModel):
@@ -275,7 +276,10 @@ async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room() -> Non
 
     class Late(TableAllowance):
         async def reserve(self, *args: Any) -> Reservation:
-            await cancel(bench.plain, ANN, run_id, holder_has_s=0)
+            if is_over:
+                await cancel(bench.plain, ANN, run_id, holder_has_s=0)
+            else:
+                assert await bench.plain.journal.writers.seize(ANN, run_id)
             return await super().reserve(*args)
 
     table, clock = InMemoryTable(), ManualClock(EVENING)
@@ -283,10 +287,25 @@ async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room() -> Non
     made = Bench(Agent("helper", model="m"), Slow([say("late")]), settings=settings, clock=clock)
     bench = under(made, Late(table, clock))
     run_id = await bench.start()
-    assert (await bench.turn(run_id))["status"] == "over"
+    assert (await bench.turn(run_id))["status"] == ("over" if is_over else "left")
     day = await table.get(Keys(ANN).day(EVENING.replace(hour=0)), SPENT)
     assert day is not None
     assert [name for name in day if name.startswith("hold_")] == []
+
+
+async def test_a_reservation_that_comes_after_the_end_of_its_run_holds_no_room() -> None:
+    """The process was cut off before it had an answer, and has released its room."""
+    clock, limits = ManualClock(EVENING), DayLimits(tokens=100)
+
+    class Slow(InMemoryTable):
+        async def write(self, action: Any) -> Any:
+            if action.set.get("hold_cut"):
+                await allowance.release_all(ANN, ["cut"])
+            return await super().write(action)
+
+    allowance = TableAllowance(Slow(), clock)
+    assert await allowance.reserve(ANN, "cut", DayUse(90), limits) is Reservation.BUSY
+    assert await allowance.reserve(ANN, "next", DayUse(90), limits) is Reservation.GRANTED
 
 
 async def test_a_used_up_day_is_no_missing_verdict_that_an_author_could_allow() -> None:

@@ -56,7 +56,8 @@ class Allowance(Protocol):
 
     async def release_all(self, owner: str, run_ids: Collection[str]) -> None:
         """Release what the frames of a run that ends still hold. The use of a step that was cut off is not
-        known, and not counted. Raises nothing while the store is busy: holds lapse after `HELD`."""
+        known, and not counted. A reservation that was cut off may arrive later: it holds nothing then. Raises
+        nothing while the store is busy: holds lapse after `HELD`."""
         ...
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:

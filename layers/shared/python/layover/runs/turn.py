@@ -34,7 +34,7 @@ from layover.values.runs.payload import (
     TurnPayload,
     WaitingCall,
 )
-from layover.values.runs.run import RunMeta, Status
+from layover.values.runs.run import Phase, RunMeta, Status
 from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
@@ -110,10 +110,10 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     its last answer was lost. `left`: another execution drives it. `yielded`: no process does, since the
     writer of this epoch only stood in the way of an older one that closed its call late."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
+    if run is not None and epoch is not None and (run.status.over or run.phase is Phase.ENDING):
+        # Its end released the room in the user's day before this process held some for a step.
+        await _release_room(runtime, run)
     if run is not None and run.status.over:
-        if epoch is not None:
-            # Its end released the room in the user's day before this process held some for a step.
-            await _release_room(runtime, run)
         head = await runtime.journal.heads.get(run.owner, run.thread_id)
         work = _memory_work_after(runtime, run.agent, run.status, head)
         # The turn that ended the run may have died before it retired the records.

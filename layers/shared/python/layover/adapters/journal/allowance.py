@@ -118,8 +118,7 @@ class TableAllowance:
             _log.warning("the room of a run lapses later", extra={"cause": str(error)})
             return
         holds = {_HOLD + run_id for run_id in run_ids} & item.keys()
-        if holds:
-            await self._write(owner, day, {}, dict.fromkeys(sorted(holds)))
+        await self._write(owner, day, {}, dict.fromkeys(sorted(holds)), is_new=True)
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """See `ports.Allowance`. Minutes are those of the clock."""
@@ -158,10 +157,15 @@ class TableAllowance:
         day: datetime,
         counts: dict[str, int],
         changes: dict[str, Any] | None = None,
+        *,
+        is_new: bool = False,
     ) -> None:
-        expires = int((day + RETENTION).timestamp())
+        """Add to the day's counters. `is_new`: a reservation fails that was made of what was read before."""
         addition = Update(
-            Keys(owner).day(day), SPENT, set={"expires": expires, **(changes or {})}, add=counts
+            Keys(owner).day(day),
+            SPENT,
+            set={"expires": int((day + RETENTION).timestamp()), **(changes or {})},
+            add={**counts, "version": 1} if is_new else counts,
         )
         try:
             await write_once(self._table, addition, written_by(self._dice))
