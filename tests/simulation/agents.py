@@ -5,7 +5,9 @@ A message names the calls that its answer makes: `pay 1 2 look 3` asks for three
 twice, so each call has an id of its own in the whole story."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -89,9 +91,10 @@ def reply(prompt: Prompt) -> Reply:
     return calls(*asked)
 
 
-async def take_effect(world: World, ctx: ToolContext, name: str, given: Any) -> None:
+async def take_effect(ctx: ToolContext, name: str, given: Any) -> None:
     """Do something in the world that cannot be undone. The process may die before it, and right after."""
     process = current.get()
+    world = process.world
     await world.pause()
     dice = world.chance()
     await asyncio.sleep(dice.uniform(0, 0.4) if dice.random() < 0.9 else dice.uniform(1, 20))
@@ -106,20 +109,52 @@ async def take_effect(world: World, ctx: ToolContext, name: str, given: Any) -> 
     await world.pause()
 
 
-def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> dict[str, Agent]:
+@dataclass(frozen=True)
+class _Deployed:
+    """What a deployment decides about its agents."""
+
+    account: str
+    without: tuple[str, ...]
+    concurrency: int
+    compacts: bool
+    hooks: bool
+    limits: int | None
+    mail_asks: bool
+    passes: bool
+
+
+def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> Mapping[str, Agent]:
     """Return the agents of a deployment, without those named. `account`: a default of the tools."""
     features = world.features
+    return _agents_of(
+        _Deployed(
+            account,
+            without,
+            features.concurrency,
+            features.memory and world.story.seed % 2 == 1,
+            features.hooks,
+            features.limits,
+            features.mail_asks,
+            "pass" in features.words,
+        )
+    )
+
+
+# Agents are what was declared, and keep nothing of a story: a process plays hundreds with the same.
+@functools.lru_cache(maxsize=256)
+def _agents_of(deployed: _Deployed) -> Mapping[str, Agent]:
+    account, without = deployed.account, deployed.without
 
     @tool(needs_approval=True)
     async def pay(ctx: ToolContext, amount: int, account: str = account) -> str:
         """Pay."""
-        await take_effect(world, ctx, "pay", {"amount": amount, "account": account})
+        await take_effect(ctx, "pay", {"amount": amount, "account": account})
         return f"paid {amount}"
 
     @tool(needs_approval=True, expires_after=timedelta(seconds=40))
     async def soon(ctx: ToolContext, amount: int, account: str = account) -> str:
         """Pay, if it is approved soon."""
-        await take_effect(world, ctx, "soon", {"amount": amount, "account": account})
+        await take_effect(ctx, "soon", {"amount": amount, "account": account})
         return f"paid {amount}"
 
     rule = Approval(
@@ -133,13 +168,13 @@ def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> di
     @tool(needs_approval=rule, expires_after=timedelta(minutes=10))
     async def big(ctx: ToolContext, amount: int, account: str = account) -> str:
         """Pay much."""
-        await take_effect(world, ctx, "big", {"amount": amount, "account": account})
+        await take_effect(ctx, "big", {"amount": amount, "account": account})
         return f"paid {amount}"
 
     @tool
     async def look(ctx: ToolContext, amount: int) -> str:
         """Look."""
-        await take_effect(world, ctx, "look", {"amount": amount})
+        await take_effect(ctx, "look", {"amount": amount})
         return f"saw {amount}"
 
     @tool(suspend=Offer, resume=Choice)
@@ -148,14 +183,14 @@ def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> di
         chosen = ctx.resume
         if chosen is None or chosen.slot == "full":
             return ctx.suspend(Offer(slots=[f"{day}-a"]))
-        await take_effect(world, ctx, "book", {"slot": chosen.slot})
+        await take_effect(ctx, "book", {"slot": chosen.slot})
         return "booked"
 
-    @tool(needs_approval=features.mail_asks)
+    @tool(needs_approval=deployed.mail_asks)
     async def mail(ctx: ToolContext, n: int) -> str:
         """Mail."""
         token = await ctx.token("box")
-        await take_effect(world, ctx, "mail", {"has_token": bool(token)})
+        await take_effect(ctx, "mail", {"has_token": bool(token)})
         return "mailed"
 
     own = [each for each in (pay, soon, big, look, book, mail) if each.name not in without]
@@ -167,14 +202,14 @@ def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> di
     if "aide" not in without:
         aide = Agent("aide", model="m", tools=paying, tool_concurrency=3)
         more.append(aide.as_tool("Pays later.", background=True))
-    options: dict[str, Any] = {"tool_concurrency": features.concurrency}
-    if features.memory and world.story.seed % 2:
+    options: dict[str, Any] = {"tool_concurrency": deployed.concurrency}
+    if deployed.compacts:
         short = ObservationalMemory(message_tokens=200)
         options["memory"] = Memory(compaction=short, last_messages=2)
-    if features.hooks:
+    if deployed.hooks:
         options["hooks"] = [SlowEnd()]
-    if features.limits is not None:
-        options["limits"] = Limits(tool_calls=features.limits)
+    if deployed.limits is not None:
+        options["limits"] = Limits(tool_calls=deployed.limits)
     box = Connection(
         "box",
         token_url="https://box.example/token",
@@ -188,7 +223,7 @@ def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> di
         model="m",
         tools=[*own, *more],
         connections=[box],
-        handoffs=[clerk] if "pass" in features.words else [],
+        handoffs=[clerk] if deployed.passes else [],
         **options,
     )
-    return {"shop": shop, **({"clerk": clerk} if "pass" in features.words else {})}
+    return {"shop": shop, **({"clerk": clerk} if deployed.passes else {})}

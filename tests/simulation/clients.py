@@ -5,7 +5,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from layover.runtime import Runtime
 from layover.threads.messages import list_messages
 from layover.values.deployment.access import Access, Actor
 from layover.values.message import TextPart
-from layover.values.runs.run import CallRecord, OnBusy, OnWaiting, RunMeta, RunSnapshot
+from layover.values.runs.run import CallRecord, OnBusy, OnWaiting, RunMeta, RunSnapshot, Status
 from layover.values.thread import ThreadHead
 from simulation.agents import make_agents
 from simulation.faults import WORDS, Act
@@ -94,6 +94,15 @@ def body_of(request: DecisionRequest) -> dict[str, Any]:
     if request.args is not None:
         body["args"] = request.args
     return body
+
+
+CUES: Mapping[str, Callable[[RunSnapshot], bool]] = {
+    "begun": lambda run: not run.meta.status.over,
+    "queued": lambda run: run.meta.status is Status.QUEUED,
+    "works": lambda run: bool(run.steps) and not run.meta.status.over and not run.meta.at_rest,
+    "waits": lambda run: any(call.undecided for call in run.calls),
+}
+"""Moments of a run, by what it is at them."""
 
 
 @dataclass(frozen=True)
@@ -220,12 +229,23 @@ class Clients:
     async def act(self, act: Act) -> None:
         """Do one act of the story at its time."""
         await asyncio.sleep(act.at)
+        if act.cue:
+            await self._wait_for(CUES[act.cue], random.Random(act.dice))
         doing = _Act(self, act)
         try:
             await getattr(doing, act.kind)()
         except (Refused, LayoverError) as error:
             self.world.counts["refused acts"] += 1
             self.world.note(f"act {act.number} is refused:", type(error).__name__, error)
+
+    async def _wait_for(self, cue: Callable[[RunSnapshot], bool], dice: random.Random) -> None:
+        """Return at the moment of a run, or soon after it; after some time without it as well."""
+        until, seen = loop_time() + 15, -1
+        while loop_time() < until and not self.world.is_quiet:
+            if seen != (seen := self.world.table.changes) and any(map(cue, await self.runs())):
+                break
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(dice.choice([0, 0, 0.02, 0.1, 0.3, dice.uniform(0, 2)]))
 
     def acknowledge(self, call: CallRecord, request: DecisionRequest, by: str) -> None:
         self.world.note("acknowledged", request.verdict.value, call.tool_call_id, call.attempt)

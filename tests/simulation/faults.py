@@ -1,7 +1,7 @@
 """The stories of the simulation as data: what clients do and when, what fails, which features are in use."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +38,8 @@ class Faults:
     """The state machine's own list of executions is up to so old."""
     database: float = 0.0
     """Share of the requests to the database that fail."""
+    away: float = 0.0
+    """Share of the stories in which the database is away for half a minute at most."""
     bus: float = 0.0
     """Share of the events that the bus refuses."""
     busy: float = 0.0
@@ -62,6 +64,8 @@ class Features:
     """Deployments take tools and agents away, and bring them back."""
     branches: bool = False
     """Messages name any parent."""
+    meetings: bool = False
+    """Clients wait for a moment of a run, and act at it together."""
     mail_asks: bool = False
     """The tool that needs an account needs an approval, too."""
     followers: bool = False
@@ -171,6 +175,7 @@ MODES: Mapping[str, Mode] = {
         )
     ),
     "calm-more": Mode(features=_CALM_MORE, swarms=True),
+    "calm-meetings": Mode(features=replace(_CALM_MORE, meetings=True, words=WORDS), swarms=True),
     "late": Mode(Faults(late=0.05), _CALM),
     # One kind of fault each.
     "lag": Mode(Faults(lag_s=2.0, executions_lag_s=2.0, late=0.03)),
@@ -204,6 +209,11 @@ MODES: Mapping[str, Mode] = {
             words=("mail", "mail", "mail", "look", "book"),
             weights={**dict.fromkeys(WEIGHTS, 0.3), "say": 6, "consent": 6, "disconnect": 2},
         ),
+        swarms=True,
+    ),
+    "meetings": Mode(
+        Faults(lag_s=1.0, late=0.03, skew_s=2.0, deaths=0.03, away=0.4),
+        replace(_MORE, meetings=True, words=WORDS, weights={**MORE_WEIGHTS, "consent": 0}),
         swarms=True,
     ),
     "told": Mode(Faults(busy=0.2), _TOLD),
@@ -247,6 +257,8 @@ class Act:
     number: int
     """Tells what it says and asks for from what the others do."""
     dice: int
+    cue: str = ""
+    """The moment that it waits for once its time has come (`clients.CUES`); empty: none."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +272,8 @@ class Story:
     acts: tuple[Act, ...]
     rest_s: float
     """Time between the last act and the end of all faults."""
+    away: tuple[float, float] = (0.0, 0.0)
+    """When the database is away: from and until, in seconds."""
 
 
 def write_story(seed: int, mode: str) -> Story:
@@ -268,15 +282,38 @@ def write_story(seed: int, mode: str) -> Story:
     features = MODES[mode].features
     if MODES[mode].swarms:
         features = _draw_features(dice, features)
-    weights = {**WEIGHTS, **features.weights}
-    acts, at = [], 0.0
+    faults = MODES[mode].faults
+    write = _write_meetings if features.meetings else _write_bursts
+    acts = tuple(write(dice, features))
+    rest_s = dice.choice([0, 1, 10])
+    away = (0.0, 0.0)
+    if faults.away and dice.random() < faults.away:
+        away = (begin := dice.uniform(0, 20), begin + dice.uniform(1, 30))
+    return Story(seed, mode, faults, features, acts, rest_s, away)
+
+
+def _write_bursts(dice: random.Random, features: Features) -> Iterator[Act]:
+    """Yield acts at any time. In bursts: acts that meet each other are those that matter."""
+    weights, at = {**WEIGHTS, **features.weights}, 0.0
     for number in range(1, dice.randint(4, features.most_acts) + 1):
-        # In bursts: acts that meet each other are those that matter.
         at += dice.choice([0, 0, 0.02, 0.1, 0.4, 1.5, 5])
         kind = dice.choices(list(weights), list(weights.values()))[0]
-        acts.append(Act(at, kind, number, dice.getrandbits(32)))
-    rest_s = dice.choice([0, 1, 10])
-    return Story(seed, mode, MODES[mode].faults, features, tuple(acts), rest_s)
+        yield Act(at, kind, number, dice.getrandbits(32))
+
+
+def _write_meetings(dice: random.Random, features: Features) -> Iterator[Act]:
+    """Yield acts two or three at a time, each two or three at the same moment of a run."""
+    weights, at, number = {**WEIGHTS, **features.weights}, 0.0, 0
+    for _ in range(dice.randint(1, 4)):
+        kinds = dice.choices(list(weights), list(weights.values()), k=dice.choice([2, 2, 3]))
+        if dice.random() < 0.2:
+            # The same twice: somebody is impatient, or two people think alike.
+            kinds = [kinds[0]] * len(kinds)
+        cue = dice.choice(["begun", "waits", "waits", "waits", "works", "queued"])
+        for kind, its_cue in [("say", ""), *((kind, cue) for kind in kinds)]:
+            number += 1
+            yield Act(at, kind, number, dice.getrandbits(32), its_cue)
+        at += dice.choice([0, 0.3, 3, 15])
 
 
 def _draw_features(dice: random.Random, features: Features) -> Features:

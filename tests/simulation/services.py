@@ -154,7 +154,7 @@ class DistantThreads:
                 f"database {name}",
                 lambda: method(*args, **kwargs),
                 takes_s=(0.002, 0.03),
-                fails=self._world.story.faults.database,
+                fails=1.0 if self._world.is_away else self._world.story.faults.database,
             )
 
         return ask

@@ -116,12 +116,15 @@ class WatchedTable(InMemoryTable):
     def __init__(self, lag_s: float) -> None:
         super().__init__()
         self.watch: Callable[[Item | None, Item | None], None] | None = None
+        self.changes = 0
+        """How often anything was written."""
         self._lag_s = lag_s
         self._past: deque[tuple[float, dict[tuple[str, str], Item]]] = deque()
 
     def _store(self, action: Action, item: Item | None) -> None:
         old = self._items.get((action.pk, action.sk))
         super()._store(action, item)
+        self.changes += 1
         if self.watch is not None:
             self.watch(old, item)
         if self._lag_s:
@@ -201,6 +204,12 @@ class World:
             "CreateStateMachine", {"name": "layover", "definition": definition, "roleArn": "role"}
         )
         self.machine_arn = made["stateMachineArn"]
+
+    @property
+    def is_away(self) -> bool:
+        """True while the database is away."""
+        begin, end = self.story.away
+        return begin <= loop_time() - _LOOP_BEGINS < end
 
     def note(self, *words: object) -> None:
         """Write a line of the trace."""
