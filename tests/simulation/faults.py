@@ -150,6 +150,18 @@ _TOLD = Features(
     words=("big", "big", "pay", "soon"),
     weights={"edit": 1, "bulk": 1, "send": 0, "deploy": 1, "answer": 0, "vote": 8},
 )
+_MEETING = {
+    "send": 4,
+    "cancel": 4,
+    "operate": 2,
+    "disconnect": 0,
+    "consent": 0,
+    "import_": 0.2,
+    "export": 0.2,
+    "chat": 1,
+    "delete": 0,
+    "stop": 0,
+}
 _CANCELS = {
     "say": 4,
     "edit": 1,
@@ -175,7 +187,9 @@ MODES: Mapping[str, Mode] = {
         )
     ),
     "calm-more": Mode(features=_CALM_MORE, swarms=True),
-    "calm-meetings": Mode(features=replace(_CALM_MORE, meetings=True, words=WORDS), swarms=True),
+    "calm-meetings": Mode(
+        features=replace(_CALM_MORE, meetings=True, words=WORDS, weights=_MEETING), swarms=True
+    ),
     "late": Mode(Faults(late=0.05), _CALM),
     # One kind of fault each.
     "lag": Mode(Faults(lag_s=2.0, executions_lag_s=2.0, late=0.03)),
@@ -213,7 +227,7 @@ MODES: Mapping[str, Mode] = {
     ),
     "meetings": Mode(
         Faults(lag_s=1.0, late=0.03, skew_s=2.0, deaths=0.03, away=0.4),
-        replace(_MORE, meetings=True, words=WORDS, weights={**MORE_WEIGHTS, "consent": 0}),
+        replace(_MORE, meetings=True, words=WORDS, weights={**_MEETING, "delete": 1, "stop": 0.3}),
         swarms=True,
     ),
     "told": Mode(Faults(busy=0.2), _TOLD),

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.approvals.decide import Verdict
-from layover.keys import HEAD, META, Keys, run_of
+from layover.keys import HEAD, META, SAID_PREFIX, STEP_PREFIX, Keys, run_of
 from layover.ports.table import Item
 from layover.values.base import compact_json
 from layover.values.channels import ChannelKind
@@ -116,6 +116,8 @@ class Judge:
 
     def __init__(self, clients: Clients) -> None:
         self._clients, self._world = clients, clients.world
+        self._newest: dict[str, str] = {}
+        """The key of what each run was told or asked for last: a message, or a step."""
         self._world.table.watch = self.at_each_change
         self._world.on_effect = self.at_each_effect
 
@@ -128,13 +130,16 @@ class Judge:
         if run_id is None:
             return
         if old is None:
-            if sk.startswith("STEP#") and "#CALL#" not in sk:
+            if sk.startswith((STEP_PREFIX, SAID_PREFIX)) and "#CALL#" not in sk:
+                self._newest[pk] = sk
+            if sk.startswith(STEP_PREFIX) and "#CALL#" not in sk:
                 self._only_the_run_that_holds_its_thread_goes_on(pk, sk, run_id)
             return
         if sk == META:
             self._check(OF_RUNS, old, new)
         elif sk.startswith("STEP#") and "#CALL#" in sk.rpartition("/")[2]:
             self._check(OF_CALLS, old, new)
+            self._a_message_withdraws_no_call_that_came_later(old, new)
         elif sk.startswith("EVENT#"):
             self._check((an_event_is_written_once,), old, new)
 
@@ -145,6 +150,17 @@ class Judge:
             seen = check(old, new)
             if seen is not None:
                 self._world.complain(sentence(check), seen)
+
+    def _a_message_withdraws_no_call_that_came_later(self, old: Item, new: Item) -> None:
+        """docs/behaviour.md#messages-to-runs: each call that waited when the message came."""
+        decision = new.get("decision")
+        if decision is None or decision == old.get("decision"):
+            return
+        step = str(new["sk"]).partition("#CALL#")[0]
+        is_later = "/" not in str(new["sk"]) and self._newest.get(str(new["pk"])) == step
+        if is_later and json.loads(_plain_whole(decision))["kind"] == DecisionKind.WITHDRAWN.value:
+            seen = f"{new['sk']}: no message has come since the run asked"
+            self._world.complain("a message withdraws no call that came later", seen)
 
     def _only_the_run_that_holds_its_thread_goes_on(self, pk: str, sk: str, run_id: str) -> None:
         """docs/behaviour.md#busy-threads: at most one run of a thread is at work."""
