@@ -145,6 +145,8 @@ class Clients:
         self.is_over = False
         """True once nobody follows any more."""
         self.followers: list[asyncio.Task[None]] = []
+        self._runs: list[RunSnapshot] = []
+        self._runs_at = -1
         self._account = "x"
         self._asked: Counter[str] = Counter()
         self.world.deploy(make_agents(self.world, self._account))
@@ -153,6 +155,12 @@ class Clients:
 
     async def runs(self) -> list[RunSnapshot]:
         """Return the runs of all threads, oldest first in each."""
+        if self._runs_at != self.world.table.changes:
+            self._runs_at = self.world.table.changes
+            self._runs = await self._read_runs()
+        return self._runs
+
+    async def _read_runs(self) -> list[RunSnapshot]:
         found = []
         for thread in self.threads:
             page = await self.plain.journal.runs.page_ids(ANN, thread, 100, None)
