@@ -173,6 +173,7 @@ _CANCELS = {
     "answer": 0,
     "deploy": 0,
 }
+_BRANCHING = {**dict.fromkeys(WEIGHTS, 0.5), "say": 8, "decide": 3, "cancel": 4, "send": 2}
 MODES: Mapping[str, Mode] = {
     # Without any fault and without any sweeper: whatever is not over at the end is a fault.
     "calm": Mode(features=_CALM),
@@ -180,10 +181,7 @@ MODES: Mapping[str, Mode] = {
     "calm-removals": Mode(features=replace(_CALM, removals=True, weights={"edit": 6, "deploy": 6})),
     "calm-branches": Mode(
         features=replace(
-            _CALM,
-            branches=True,
-            words=("pay", "pay", "soon", "desk"),
-            weights={**dict.fromkeys(WEIGHTS, 0.5), "say": 8, "decide": 3, "cancel": 4, "send": 2},
+            _CALM, branches=True, words=("pay", "pay", "soon", "desk"), weights=_BRANCHING
         )
     ),
     "calm-more": Mode(features=_CALM_MORE, swarms=True),
@@ -193,6 +191,10 @@ MODES: Mapping[str, Mode] = {
     "late": Mode(Faults(late=0.05), _CALM),
     # One kind of fault each.
     "lag": Mode(Faults(lag_s=2.0, executions_lag_s=2.0, late=0.03)),
+    "branches": Mode(
+        Faults(skew_s=5.0, late=0.05),
+        replace(_FAULTY, meetings=True, branches=True, weights=_BRANCHING),
+    ),
     "skew": Mode(Faults(skew_s=5.0, lag_s=2.0, late=0.05), _FAULTY),
     "deaths": Mode(Faults(deaths=0.15, lag_s=1.0, executions_lag_s=1.0), _FAULTY),
     "stalls": Mode(Faults(stalls=0.15, zombies=0.2, lag_s=1.0), _FAULTY),

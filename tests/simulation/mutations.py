@@ -90,9 +90,9 @@ def any_write(_: Any) -> bool:
 
 _MODES: Mapping[str, tuple[str, ...]] = {
     "a cancelled run denies a payment that was made": ("calm-cancels",),
-    "a thread loses its history if the run before is cancelled": ("calm", "calm-more", "more"),
+    "a thread loses its history if the run before is cancelled": ("calm-meetings", "meetings"),
     "an approved result is beside the branch": ("calm", "calm-more"),
-    "a run at work is set aside": ("calm", "calm-more"),
+    "a run at work is set aside": ("calm-meetings", "meetings"),
     "an edit runs with arguments that nobody was shown": ("calm-removals",),
     "a vote covers the outcome": ("told", "told-all"),
     "a call waits for an account that is connected": ("accounts",),
@@ -101,14 +101,14 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "a message withdraws the call that answers it": ("calm", "late", "calm-more"),
     "a message to a cancelled run is lost": ("calm-cancels", "calm-more"),
     "the sweeper puts off a call that was just decided": ("skew", "deaths"),
-    "two cancels fence each other off": ("calm-cancels",),
+    "two cancels fence each other off": ("calm-meetings", "meetings"),
     "a decision beside a deletion is an error of the server": ("more",),
-    "room in a day stays held after the end": ("meetings", "more-all"),
+    "room in a day stays held after the end": ("meetings",),
     "room in a day stays held by a run that is being ended": ("meetings",),
     "room in a day is held by a reservation that comes late": ("meetings",),
     "a run that is redriven at its beginning begins twice": ("calm", "all"),
     "a message that is cancelled in the queue stops its thread": ("calm-branches",),
-    "a branch goes back in time": ("skew",),
+    "a branch goes back in time": ("branches",),
     "a run that was cancelled without the database stops its thread": ("requests", "more-all"),
 }
 """The modes whose stories have what it takes, for each fault of `put_back.py`. Two need what no story has:
