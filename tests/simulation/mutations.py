@@ -90,7 +90,7 @@ def any_write(_: Any) -> bool:
 
 _MODES: Mapping[str, tuple[str, ...]] = {
     "a cancelled run denies a payment that was made": ("calm-cancels",),
-    "a thread loses its history if the run before is cancelled": ("calm-meetings", "meetings"),
+    "a thread loses its history behind a cancelled run": ("calm-meetings", "meetings"),
     "an approved result is beside the branch": ("calm", "calm-more"),
     "a run at work is set aside": ("calm-meetings", "meetings"),
     "an edit runs with arguments that nobody was shown": ("calm-removals",),

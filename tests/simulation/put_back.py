@@ -111,7 +111,7 @@ def denied_payment() -> Iterator[None]:
         yield
 
 
-@fault("a thread loses its history if the run before is cancelled")
+@fault("a thread loses its history behind a cancelled run")
 def lost_history() -> Iterator[None]:
     """The end of a run that was set aside stores no places, though others follow them; and the store begins a
     new root where it knows no parent."""

@@ -17,7 +17,7 @@ SHORT: Mapping[str, Callable[[], Any]] = {
     "a cancelled run denies a payment that was made": (
         test_found.test_a_cancelled_run_denies_no_payment_that_was_made
     ),
-    "a thread loses its history if the run before is cancelled": (
+    "a thread loses its history behind a cancelled run": (
         test_found.test_a_thread_keeps_its_history_if_the_run_before_is_cancelled
     ),
     "an approved result is beside the branch": (
