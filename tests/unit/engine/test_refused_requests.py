@@ -38,6 +38,7 @@ from layover.values.prompt import Prompt
 from layover.values.runs.run import FinishReason, Status
 from layover.values.runs.usage import Usage
 from layover.values.runs.views import Run
+from support.worlds.loops import skipping
 from support.worlds.runs import ANN, Bench, Power, told, types
 from support.worlds.talk import ACTOR, check_prompt
 
@@ -485,6 +486,7 @@ def _looks_once() -> ScriptedModel:
     return ScriptedModel(reply)
 
 
+@skipping
 async def test_a_verdict_is_one_write_and_steps_without_a_new_input_cost_none() -> None:
     async def writes(*hooks: Any) -> int:
         shop, power = Shop(), Power()
