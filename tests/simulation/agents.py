@@ -128,14 +128,14 @@ def make_agents(world: World, account: str, without: tuple[str, ...] = ()) -> Ma
     features = world.features
     return _agents_of(
         _Deployed(
-            account,
-            without,
-            features.concurrency,
-            features.memory and world.story.seed % 2 == 1,
-            features.hooks,
-            features.limits,
-            features.mail_asks,
-            "pass" in features.words,
+            account=account,
+            without=without,
+            concurrency=features.concurrency,
+            compacts=features.memory and world.story.seed % 2 == 1,
+            hooks=features.hooks,
+            limits=features.limits,
+            mail_asks=features.mail_asks,
+            passes="pass" in features.words,
         )
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.approvals.decide import Verdict
-from layover.keys import HEAD, META, SAID_PREFIX, STEP_PREFIX, Keys, run_of
+from layover.keys import EVENT_PREFIX, HEAD, META, SAID_PREFIX, STEP_PREFIX, Keys, run_of
 from layover.ports.table import Item
 from layover.values.base import compact_json
 from layover.values.channels import ChannelKind
@@ -130,17 +130,18 @@ class Judge:
         if run_id is None:
             return
         if old is None:
-            if sk.startswith((STEP_PREFIX, SAID_PREFIX)) and "#CALL#" not in sk:
+            is_step = sk.startswith(STEP_PREFIX) and "#CALL#" not in sk
+            if is_step or sk.startswith(SAID_PREFIX):
                 self._newest[pk] = sk
-            if sk.startswith(STEP_PREFIX) and "#CALL#" not in sk:
+            if is_step:
                 self._only_the_run_that_holds_its_thread_goes_on(pk, sk, run_id)
             return
         if sk == META:
             self._check(OF_RUNS, old, new)
-        elif sk.startswith("STEP#") and "#CALL#" in sk.rpartition("/")[2]:
+        elif sk.startswith(STEP_PREFIX) and "#CALL#" in sk.rpartition("/")[2]:
             self._check(OF_CALLS, old, new)
             self._a_message_withdraws_no_call_that_came_later(old, new)
-        elif sk.startswith("EVENT#"):
+        elif sk.startswith(EVENT_PREFIX):
             self._check((an_event_is_written_once,), old, new)
 
     def _check(

@@ -8,6 +8,8 @@ from simulation.faults import Act, Faults, Features, Story
 
 Breaks = Callable[[Story], bool]
 _MOST_TRIES = 400
+_KEPT = ("words", "weights", "meetings", "sweeper", "may_fail", "patience_s", "most_acts")
+"""Features that no shorter story lacks."""
 
 
 def shrink(story: Story, breaks: Breaks) -> Story:
@@ -47,10 +49,12 @@ def _shorter(story: Story) -> Iterator[Story]:
     for each in fields(Features):
         plain = getattr(Features(), each.name)
         # What clients do is in the acts; whether anybody sweeps decides what a story is about.
-        if each.name in ("words", "weights", "sweeper", "may_fail", "patience_s", "most_acts"):
+        if each.name in _KEPT:
             continue
         if getattr(story.features, each.name) != plain:
             yield replace(story, features=replace(story.features, **{each.name: plain}))
+    if story.away != (0.0, 0.0):
+        yield replace(story, away=(0.0, 0.0))
     if story.rest_s:
         yield replace(story, rest_s=0.0)
     sooner = tuple(_sooner(story.acts))
