@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from layover.errors import Fenced
+from layover.keys import event_key
+from layover.ports.table import Delete
 from layover.values.runs.event import EventPage
 from support.worlds.journal import JournalBench, open_by, settled
 
@@ -73,6 +75,23 @@ async def test_more_batches_than_are_read_at_once_come_in_several_pages(
     first = await page(world, log.snapshot.meta.id, 0)
     assert not first.done
     assert await world.said(log.snapshot.meta.id) == list(range(55))
+
+
+async def test_nothing_is_read_behind_a_batch_that_is_gone(world: JournalBench) -> None:
+    """Nothing writes a gap, but whoever deletes a run, and the table's own expiry, takes batch by batch."""
+    log = await world.taken()
+    run_id = log.snapshot.meta.id
+    for batch in (("a", "b"), ("c", "d"), ("e",)):
+        log.emit(*(world.data(x) for x in batch))
+        await log.flush()
+    await world.end(log)
+    await world.table.write(Delete(world.keys.run(run_id), event_key(3)))
+    for after, seqs in ((0, [1, 2]), (1, [2]), (2, []), (3, [])):
+        found = await page(world, run_id, after)
+        assert ([e.seq for e in found.items], found.done) == (seqs, False)
+    assert (await page(world, run_id, 4)).done
+    await world.table.write(Delete(world.keys.run(run_id), event_key(1)))
+    assert (await page(world, run_id, 0)).items == ()
 
 
 async def test_whether_a_run_has_begun(world: JournalBench) -> None:

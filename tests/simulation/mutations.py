@@ -103,6 +103,7 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "the sweeper puts off a call that was just decided": ("skew", "deaths"),
     "two cancels fence each other off": ("calm-meetings", "meetings"),
     "a decision beside a deletion is an error of the server": ("more",),
+    "a reader sees what is left of a log behind a gap": ("meetings", "more-all"),
     "room in a day stays held after the end": ("meetings",),
     "room in a day stays held by a run that is being ended": ("meetings",),
     "room in a day is held by a reservation that comes late": ("meetings",),

@@ -17,6 +17,7 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.decisions import TableDecisions
 from layover.adapters.journal.erasure import TableErasure
 from layover.adapters.journal.items import calls
+from layover.adapters.journal.log import events
 from layover.adapters.journal.log.writer import LogWriter
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.writers import TableWriters
@@ -337,6 +338,12 @@ def asserted_call() -> Iterator[None]:
         return now
 
     with changed(TableDecisions, "_call", found):
+        yield
+
+
+@fault("a reader sees what is left of a log behind a gap")
+def behind_gap() -> Iterator[None]:
+    with changed(events, "_before_gap", lambda batches, _: batches):
         yield
 
 

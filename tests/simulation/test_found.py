@@ -19,6 +19,7 @@ from layover.adapters.journal.followers.connections import TableConnections
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.errors import LayoverError, NotFound, RetryableError
 from layover.inprocess.drives import NoDeadline
+from layover.keys import EVENT_PREFIX, Keys
 from layover.ports.table import Action, Item, Write
 from layover.recovery.redrive import redrive
 from layover.recovery.sweep import sweep
@@ -30,6 +31,7 @@ from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message, Role
+from layover.values.runs.event import EventPage
 from layover.values.runs.payload import TurnPayload
 from layover.values.runs.run import DecisionKind, OnBusy, OnWaiting, Status
 from layover.values.socket import Connection
@@ -526,6 +528,26 @@ async def test_a_decision_in_a_thread_that_is_being_deleted_finds_no_call() -> N
     table.after(decides, lambda: delete(bench.plain, ANN, "t1"))
     with pytest.raises(NotFound):
         await bench.decide(run.id, "c1", "approve")
+
+
+async def test_a_reader_of_a_thread_that_is_being_deleted_sees_no_gap() -> None:
+    """Batches of events are deleted side by side, and the delete of the newest takes longest."""
+    table, is_read = Meeting(), asyncio.Event()
+    bench = Bench(Agent("shop", model="m"), [say("hello")], table=table)
+    run = await bench.go()
+    pk = Keys(ANN).run(run.id)
+    first, *_, newest = await table.query(pk, EVENT_PREFIX, EVENT_PREFIX + "~")
+    pages: list[EventPage] = []
+
+    async def read() -> None:
+        pages.append(await bench.plain.journal.events.page(ANN, run.id, 0, 100))
+        is_read.set()
+
+    table.before(writes_key(newest["sk"]), is_read.wait)
+    table.after(writes_key(first["sk"]), read)
+    await delete(bench.plain, ANN, "t1")
+    [page] = pages
+    assert (page.items, page.done) == ((), False)
 
 
 async def test_a_decided_call_whose_decider_dies_is_woken_within_minutes() -> None:

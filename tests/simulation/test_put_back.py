@@ -64,6 +64,9 @@ SHORT: Mapping[str, Callable[[], Any]] = {
     "a decision beside a deletion is an error of the server": (
         test_found.test_a_decision_in_a_thread_that_is_being_deleted_finds_no_call
     ),
+    "a reader sees what is left of a log behind a gap": (
+        test_found.test_a_reader_of_a_thread_that_is_being_deleted_sees_no_gap
+    ),
     "room in a day stays held after the end": (
         lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room(True)
     ),

@@ -76,7 +76,7 @@ class EventLog:
         )
         if not batches:
             return 1, False
-        return _first(batches[0]) + batches[0]["count"], bool(batches[0].get("last"))
+        return _next(batches[0]), bool(batches[0].get("last"))
 
     async def seq_for_end(self, tool_call_id: str, first_seq: int) -> int | None:
         """Return None if the end of a call is in the log at `first_seq` or later; else the next free seq."""
@@ -89,7 +89,8 @@ class EventLog:
         return after + 1
 
     async def page(self, after: int, limit: int) -> EventPage:
-        """Return events with seq > after; `done` once the closed end of the log was reached."""
+        """Return events with seq > after; `done` once the closed end of the log was reached. Batches are
+        deleted one by one: what is left behind a gap is not returned."""
         pk = self._keys.run(self._run_id)
         batches = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
         if after > 0 and (not batches or _first(batches[0]) != after + 1):
@@ -98,18 +99,33 @@ class EventLog:
             batches = (
                 await self._table.query(pk, low, event_key(after), limit=1, forward=False) + batches
             )
+        batches = _before_gap(batches, after)
         events: list[LoggedEvent] = []
         for item in batches:
             if len(events) >= limit:
                 break
             text = await self._bodies.unpack(item)
             events += [e for e in load_events(text, self._run_id, _first(item)) if e.seq > after]
-        end = _first(batches[-1]) + batches[-1]["count"] - 1 if batches else after
+        end = _next(batches[-1]) - 1 if batches else after
         items = tuple(events[:limit])
         last_seq = items[-1].seq if items else after
         is_closed = bool(batches and batches[-1].get("last"))
         return EventPage(items=items, last_seq=last_seq, done=is_closed and last_seq >= end)
 
 
+def _before_gap(batches: list[Item], after: int) -> list[Item]:
+    """Return the batches that follow `after` and one another."""
+    next_seq = after + 1
+    for n, item in enumerate(batches):
+        if _first(item) > next_seq:
+            return batches[:n]
+        next_seq = max(next_seq, _next(item))
+    return batches
+
+
 def _first(item: Item) -> int:
     return int(item["sk"].removeprefix(EVENT_PREFIX))
+
+
+def _next(item: Item) -> int:
+    return _first(item) + int(item["count"])
