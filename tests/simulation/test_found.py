@@ -28,6 +28,7 @@ from layover.runs.cancel import cancel
 from layover.runs.turn import turn
 from layover.threads.messages import list_messages
 from layover.threads.threads import delete
+from layover.values.channels import NoticeKind
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message, Role
@@ -323,6 +324,44 @@ async def test_a_vote_that_arrives_late_does_not_cover_the_outcome() -> None:
     for event in told.events:
         await told.tell(event)
     assert ("#payouts", "decided") in told.shown()
+    assert [kind for to, kind in told.shown() if to == "#payouts"] == ["decided"]
+
+
+@skipping
+@pytest.mark.parametrize("event", ["a request", "a vote"])
+async def test_a_vote_that_covers_an_outcome_which_is_not_noted_yet_is_covered_again(
+    event: str,
+) -> None:
+    """Whoever has shown the vote fails, since another process tells the outcome, and comes again after it."""
+    told, run_id = await asked()
+    await told.tell()
+    requested = told.events[-1]
+    await told.decide(BEA, run_id)
+    given = requested if event == "a request" else told.events[-1]
+    slack: Any = told.slack
+    update, is_slow, is_told, is_covered = slack.update, *(asyncio.Event() for _ in range(3))
+
+    async def slow(address: Any, reference: str, notice: Any, links: Any) -> Any:
+        if notice.kind is NoticeKind.VOTED:
+            is_slow.set()
+            await is_told.wait()
+            return await update(address, reference, notice, links)
+        done = await update(address, reference, notice, links)
+        is_told.set()
+        await is_covered.wait()
+        return done
+
+    slack.update = slow
+    late = asyncio.ensure_future(told.tell(given))
+    await asyncio.wait_for(is_slow.wait(), 30)
+    await told.decide(CARL, run_id)
+    outcome = asyncio.ensure_future(told.tell(told.events[-1]))
+    with pytest.raises(RetryableError):
+        await late
+    assert ("#payouts", "voted") in told.shown()
+    is_covered.set()
+    await outcome
+    await told.tell(given)
     assert [kind for to, kind in told.shown() if to == "#payouts"] == ["decided"]
 
 

@@ -73,9 +73,9 @@ async def notify(runtime: Runtime, event: Mapping[str, Any], turns: Turns) -> No
     try:
         if wait.decision is not None:
             # Whatever the event was about: a request that comes late is not sent, and one whose sender died
-            # may have been. A vote that comes late, or again, may have changed messages since the outcome
-            # did.
-            await wait.tell_outcome(mends=kind is NoticeKind.VOTED)
+            # may have been. Whoever had an earlier event, or this one before, may have sent a request or
+            # shown a vote after the outcome was told.
+            await wait.tell_outcome(mends=kind is not NoticeKind.DECIDED)
         elif kind is NoticeKind.VOTED:
             await wait.update_all()
         elif kind is not NoticeKind.DECIDED and wait.waits:
@@ -173,13 +173,13 @@ class _Wait:
         # there, so what is true now comes behind it.
         now = await self._now()
         if now.decision is not None:
-            await now.tell_outcome(mends=True)
+            await now.tell_outcome()
         elif now.call.voted != self.call.voted:
             await now.update_all()
         if failure is not None:
             raise failure
 
-    async def tell_outcome(self, *, mends: bool = False) -> None:
+    async def tell_outcome(self, *, mends: bool = True) -> None:
         """Tell everybody who was asked, and the run's owner where others decide: by a changed message, or by
         a new one. `mends`: change the messages also where that was done, since something older may have
         changed them after it."""
