@@ -89,6 +89,30 @@ async def test_a_writer_that_is_slow_and_its_successor_tell_the_end_once(
         assert await told(world, call.run_id) == ["step", *END, *late], moment
 
 
+async def test_whoever_takes_a_run_while_its_step_ends_sees_that_it_has_ended(
+    world: JournalBench,
+) -> None:
+    """The step ends after META was read, and before the records are."""
+    meddled, table = world.meddled()
+    first = await world.taken()
+    step = world.step(first, "c1")
+    call = planned(first, step, "c1")
+    await first.put_step(step)
+    log = await world.take(call.run_id)
+    await log.open_calls([call])
+    over = settled(open_by(log, call))
+    ends = ended_by(log, step, over)
+
+    async def take(action: Any) -> Any:
+        meta = await world.table.write(action)
+        await log.close_call(over, *ends, ended_step=step)
+        return meta
+
+    table._table = Repeating(world.table, take)
+    snapshot = (await meddled.take(call.run_id)).snapshot
+    assert [(c.state, c.ends_step) for c in snapshot.calls] == [(CallState.SETTLED, True)]
+
+
 async def test_who_forces_its_way_in_tells_the_end_before_it_ends_the_run(
     world: JournalBench,
 ) -> None:

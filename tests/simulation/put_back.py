@@ -229,7 +229,7 @@ def vote_over_outcome() -> Iterator[None]:
             await wait._update(message, notice)
 
     async def tell_once(wait: Any, **_: Any) -> None:
-        await tell(wait)
+        await tell(wait, mends=False)
 
     with (
         changed(notify._Wait, "update_all", update_all),

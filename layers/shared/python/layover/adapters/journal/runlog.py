@@ -240,12 +240,14 @@ class TableRunLog:
         """Record a settled call. The run has progressed: attempts start again."""
         [item] = await self._items_of([call], CallState.SETTLED)
         meta_changes, marks = self._end_step(ended_step)
+        if meta_changes:
+            # Whoever takes the run reads META before the records, and so perhaps before this write.
+            item["ends"] = True
         is_mine = call.state is CallState.OPEN and call.opener == self._opener
         if is_mine and self._progressed and events and not self._is_branch:
             # META stays unchanged: it has nothing new, and is not needed as a fence. The call's own condition
-            # names its opener, and the end of a run first settles its calls, and closes its log. The call
-            # itself records that its step ended; the next step, or the end, records it in META.
-            item["ends"] = True if meta_changes else None
+            # names its opener, and the end of a run first settles its calls, and closes its log. The next step,
+            # or the end, records in META that the step ended.
             self._progress |= meta_changes
         elif is_mine:
             # Without the epoch, because a writer that was fenced off may still record the result of the tool
