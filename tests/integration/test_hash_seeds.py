@@ -20,6 +20,7 @@ from layover.threads import threads
 from layover.values.deployment.access import Actor
 from layover.values.runs.usage import Usage
 from support.worlds.builder import build_runtime
+from support.worlds.loops import played
 from support.worlds.services import SUPPORT
 
 GROUPS = frozenset(f"group{n}" for n in range(9))
@@ -76,7 +77,7 @@ async def story():
     await queue.finish()
 
 
-asyncio.run(story())
+played(story())
 """
 
 

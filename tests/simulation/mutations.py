@@ -107,6 +107,7 @@ _MODES: Mapping[str, tuple[str, ...]] = {
     "room in a day stays held after the end": ("meetings",),
     "room in a day stays held by a run that is being ended": ("meetings",),
     "room in a day is held by a reservation that comes late": ("meetings",),
+    "room in a day is held by a reservation that came between": ("meetings",),
     "a run that is redriven at its beginning begins twice": ("calm", "all"),
     "a message that is cancelled in the queue stops its thread": ("calm-branches",),
     "a branch goes back in time": ("branches",),

@@ -7,12 +7,13 @@ that was changed. `test_put_back.py` holds that the short test of the fault (`te
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from layover.adapters import once
 from layover.adapters.inmemory.stores.tables import StoredThread
-from layover.adapters.journal import heads, sweep
+from layover.adapters.journal import allowance, heads, sweep
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.decisions import TableDecisions
 from layover.adapters.journal.erasure import TableErasure
@@ -363,12 +364,29 @@ def room_of_ending() -> Iterator[None]:
 @fault("room in a day is held by a reservation that comes late")
 def late_room() -> Iterator[None]:
     """Whoever releases room changes nothing that the reservation has read."""
-    write = TableAllowance._write
+    release = TableAllowance.release_all
 
-    async def unnumbered(*given: Any, is_new: bool = False) -> None:
-        await write(*given)
+    async def unnumbered(day: Any, *given: Any) -> None:
+        table = day._table
 
-    with changed(TableAllowance, "_write", unnumbered):
+        async def write(action: Any) -> Item | None:
+            result: Item | None = await table.write(replace(action, add={}))
+            return result
+
+        day._table = SimpleNamespace(get=table.get, write=write)
+        try:
+            await release(day, *given)
+        finally:
+            day._table = table
+
+    with changed(TableAllowance, "release_all", unnumbered):
+        yield
+
+
+@fault("room in a day is held by a reservation that came between")
+def room_between() -> Iterator[None]:
+    """Whoever releases room removes what it has read, whatever is true by then."""
+    with changed(allowance, "same", lambda *_: AllOf(())):
         yield
 
 

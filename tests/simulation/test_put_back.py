@@ -76,6 +76,9 @@ SHORT: Mapping[str, Callable[[], Any]] = {
     "room in a day is held by a reservation that comes late": (
         test_quota.test_a_reservation_that_comes_after_the_end_of_its_run_holds_no_room
     ),
+    "room in a day is held by a reservation that came between": (
+        test_quota.test_a_reservation_that_comes_while_its_room_is_released_holds_none
+    ),
     "a run that is redriven at its beginning begins twice": (
         test_found.test_a_run_that_is_redriven_at_its_beginning_begins_once
     ),

@@ -308,6 +308,23 @@ async def test_a_reservation_that_comes_after_the_end_of_its_run_holds_no_room()
     assert await allowance.reserve(ANN, "next", DayUse(90), limits) is Reservation.GRANTED
 
 
+async def test_a_reservation_that_comes_while_its_room_is_released_holds_none() -> None:
+    clock, limits, reads = ManualClock(EVENING), DayLimits(tokens=100), list[str]()
+
+    class Meddled(InMemoryTable):
+        async def get(self, pk: str, sk: str, *, consistent: bool = True) -> Any:
+            item = await super().get(pk, sk, consistent=consistent)
+            reads.append(sk)
+            if len(reads) == 1:
+                held = await allowance.reserve(ANN, "cut", DayUse(90), limits)
+                assert held is Reservation.GRANTED
+            return item
+
+    allowance = TableAllowance(Meddled(), clock)
+    await allowance.release_all(ANN, ["cut"])
+    assert await allowance.reserve(ANN, "next", DayUse(90), limits) is Reservation.GRANTED
+
+
 async def test_a_used_up_day_is_no_missing_verdict_that_an_author_could_allow() -> None:
     @dataclass
     class UsedUp(Allowed):

@@ -4,6 +4,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -112,13 +113,27 @@ class TableAllowance:
             return
         day = self._today()
         try:
-            item = await self._table.get(Keys(owner).day(day), SPENT) or {}
+            for _ in range(_TRIES):
+                item = await self._table.get(Keys(owner).day(day), SPENT) or {}
+                # With a new version, so that a reservation fails that was made of what is read here.
+                holds = {_HOLD + run_id for run_id in run_ids} & item.keys()
+                expires = int((day + RETENTION).timestamp())
+                removal = Update(
+                    Keys(owner).day(day),
+                    SPENT,
+                    set={"expires": expires, **dict.fromkeys(sorted(holds))},
+                    add={"version": 1},
+                    when=same("version", item.get("version")),
+                )
+                with suppress(ConditionFailed):
+                    await write_once(self._table, removal, written_by(self._dice))
+                    return
         except RetryableError as error:
-            # The holds lapse by themselves: no reason to keep a run from its end.
-            _log.warning("the room of a run lapses later", extra={"cause": str(error)})
-            return
-        holds = {_HOLD + run_id for run_id in run_ids} & item.keys()
-        await self._write(owner, day, {}, dict.fromkeys(sorted(holds)), is_new=True)
+            cause = str(error)
+        else:
+            cause = "others of the same user reserve room"
+        # Holds lapse by themselves: no reason to keep a run from its end.
+        _log.warning("the room of a run lapses later", extra={"cause": cause})
 
     async def admit(self, owner: str, per_minute: int) -> timedelta | None:
         """See `ports.Allowance`. Minutes are those of the clock."""
@@ -157,15 +172,13 @@ class TableAllowance:
         day: datetime,
         counts: dict[str, int],
         changes: dict[str, Any] | None = None,
-        *,
-        is_new: bool = False,
     ) -> None:
-        """Add to the day's counters. `is_new`: a reservation fails that was made of what was read before."""
+        """Add to the day's counters."""
         addition = Update(
             Keys(owner).day(day),
             SPENT,
             set={"expires": int((day + RETENTION).timestamp()), **(changes or {})},
-            add={**counts, "version": 1} if is_new else counts,
+            add=counts,
         )
         try:
             await write_once(self._table, addition, written_by(self._dice))

@@ -246,8 +246,8 @@ class TableRunLog:
         is_mine = call.state is CallState.OPEN and call.opener == self._opener
         if is_mine and self._progressed and events and not self._is_branch:
             # META stays unchanged: it has nothing new, and is not needed as a fence. The call's own condition
-            # names its opener, and the end of a run first settles its calls, and closes its log. The next step,
-            # or the end, records in META that the step ended.
+            # names its opener, and the end of a run first settles its calls, and closes its log. The next
+            # step, or the end, records in META that the step ended.
             self._progress |= meta_changes
         elif is_mine:
             # Without the epoch, because a writer that was fenced off may still record the result of the tool
