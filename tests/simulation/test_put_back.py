@@ -68,10 +68,12 @@ SHORT: Mapping[str, Callable[[], Any]] = {
         test_found.test_a_reader_of_a_thread_that_is_being_deleted_sees_no_gap
     ),
     "room in a day stays held after the end": (
-        lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room(True)
+        lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room("over")
     ),
     "room in a day stays held by a run that is being ended": (
-        lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room(False)
+        lambda: test_quota.test_a_step_that_began_after_the_end_of_its_run_holds_no_room(
+            "being ended"
+        )
     ),
     "room in a day is held by a reservation that comes late": (
         test_quota.test_a_reservation_that_comes_after_the_end_of_its_run_holds_no_room

@@ -18,6 +18,7 @@ from layover.keys import SPENT, Keys
 from layover.ports import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.cancel import cancel
+from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt, Reply
@@ -264,9 +265,9 @@ async def test_what_a_hook_asks_a_model_counts_towards_the_users_day() -> None:
         await bench.start("again")
 
 
-@pytest.mark.parametrize("is_over", [True, False], ids=["over", "being ended"])
+@pytest.mark.parametrize("end", ["over", "being ended", "deleted"])
 @skipping
-async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room(is_over: bool) -> None:
+async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room(end: str) -> None:
     """It is cut off as its process learns of the end, and the run never reserves again."""
 
     class Slow(ScriptedModel):
@@ -276,8 +277,10 @@ async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room(is_over:
 
     class Late(TableAllowance):
         async def reserve(self, *args: Any) -> Reservation:
-            if is_over:
+            if end == "over":
                 await cancel(bench.plain, ANN, run_id, holder_has_s=0)
+            elif end == "deleted":
+                await delete(bench.plain, ANN, "t1")
             else:
                 assert await bench.plain.journal.writers.seize(ANN, run_id)
             return await super().reserve(*args)
@@ -287,7 +290,7 @@ async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room(is_over:
     made = Bench(Agent("helper", model="m"), Slow([say("late")]), settings=settings, clock=clock)
     bench = under(made, Late(table, clock))
     run_id = await bench.start()
-    assert (await bench.turn(run_id))["status"] == ("over" if is_over else "left")
+    assert (await bench.turn(run_id))["status"] == ("over" if end == "over" else "left")
     day = await table.get(Keys(ANN).day(EVENING.replace(hour=0)), SPENT)
     assert day is not None
     assert [name for name in day if name.startswith("hold_")] == []

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
 from layover.ports import DayLimits
 from layover.runtime import Runtime
-from layover.values.runs.run import CallRecord, RunMeta
+from layover.values.runs.run import CallRecord
 
 
 async def may_begin(runtime: Runtime, owner: str) -> None:
@@ -51,10 +51,12 @@ async def find_reached_limit(runtime: Runtime, owner: str) -> str | None:
     return None
 
 
-async def release_room(runtime: Runtime, run: RunMeta, calls: Iterable[CallRecord]) -> None:
+async def release_room(
+    runtime: Runtime, owner: str, run_id: str, calls: Iterable[CallRecord]
+) -> None:
     """Release the room in the user's day that steps of the run and of its sub-agents hold."""
-    frames = [run.id, *(call.child.id for call in calls if call.child)]
-    await runtime.allowance.release_all(run.owner, frames)
+    frames = [run_id, *(call.child.id for call in calls if call.child)]
+    await runtime.allowance.release_all(owner, frames)
 
 
 def _until_tomorrow(now: datetime) -> timedelta:

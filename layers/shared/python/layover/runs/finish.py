@@ -159,7 +159,7 @@ async def _end(
     if over.status is not Status.SUCCESS:
         # What cut the run may have cut a step that held room in its user's day. A run that goes on all the
         # same (its end loses a race) reserves again.
-        await release_room(runtime, state.meta, state.calls.values())
+        await release_room(runtime, state.meta.owner, state.meta.id, state.calls.values())
     own = branch(state.snapshot(), ended=True, newest_at=head.last_created_at)
     unplaced = None
     if own.loose and head.active_run != state.meta.id:

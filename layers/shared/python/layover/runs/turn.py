@@ -110,9 +110,10 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     its last answer was lost. `left`: another execution drives it. `yielded`: no process does, since the
     writer of this epoch only stood in the way of an older one that closed its call late."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
-    if run is not None and epoch is not None and (run.status.over or run.phase is Phase.ENDING):
-        # Its end released the room in the user's day before this process held some for a step.
-        await _release_room(runtime, run)
+    if epoch is not None and (run is None or run.status.over or run.phase is Phase.ENDING):
+        # Its end, or its deletion, released the room in the user's day before this process held some for a
+        # step.
+        await _release_room(runtime, payload)
     if run is not None and run.status.over:
         head = await runtime.journal.heads.get(run.owner, run.thread_id)
         work = _memory_work_after(runtime, run.agent, run.status, head)
@@ -125,11 +126,12 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     return _result("yielded" if mine else "left")
 
 
-async def _release_room(runtime: Runtime, run: RunMeta) -> None:
+async def _release_room(runtime: Runtime, payload: RunPayload) -> None:
     if not runtime.settings.limits_days:
         return
-    snapshot = await runtime.journal.runs.snapshot(run.owner, run.id)
-    await release_room(runtime, run, snapshot.calls if snapshot is not None else ())
+    owner, run_id = payload.owner, payload.run_id
+    snapshot = await runtime.journal.runs.snapshot(owner, run_id)
+    await release_room(runtime, owner, run_id, snapshot.calls if snapshot is not None else ())
 
 
 async def _advance(
