@@ -174,6 +174,11 @@ async def allowance(scene: Scene) -> None:
     own.note(scene.owner, Usage(input_tokens=5))
     await own.flush()
     assert (await own.used(scene.owner)).tokens == 12
+    small = DayUse(1)
+    assert await own.reserve(scene.owner, "cut", DayUse(99), limits) is Reservation.GRANTED
+    assert await other.reserve(scene.owner, "next", small, limits) is Reservation.BUSY
+    await own.release_all(scene.owner, ["cut"])
+    assert await other.reserve(scene.owner, "next", small, limits) is Reservation.GRANTED
 
 
 async def lease(scene: Scene) -> None:
