@@ -248,7 +248,8 @@ class Thread:
         assert heard <= set(path)
         if not self.is_aside:
             # The end is what it was, whoever saves it later.
-            over = meta.model_copy(update={"loose_at": own.loose_at})
+            loose_at = own.loose[0].created_at if own.loose else None
+            over = meta.model_copy(update={"loose_at": loose_at})
             again = branch(self.snapshot.model_copy(update={"meta": over}), ended=True)
             assert again == own
         for id, place in self.fixed.items():

@@ -290,7 +290,7 @@ def lost_message() -> Iterator[None]:
     whole = transcript.branch
 
     def at_its_place(snapshot: Any, **options: Any) -> Any:
-        return whole(snapshot, **options)._replace(loose=(), loose_at=None)
+        return whole(snapshot, **options)._replace(loose=())
 
     with replaced(whole, at_its_place):
         yield

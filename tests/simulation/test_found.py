@@ -454,6 +454,26 @@ async def test_a_message_to_a_run_that_is_then_cancelled_stays_in_the_thread(ord
     assert "use the other account" in await shown(bench)
 
 
+async def test_what_is_said_behind_messages_that_found_their_place_is_later_than_all_of_them() -> (
+    None
+):
+    """Both were sent to a run that was then cancelled, the second by a process whose clock is ahead."""
+    bench = Bench(Agent("shop", model="m", tools=[pay]), says({"pay": pay_call(1)}))
+    first = await bench.start("pay")
+    assert await bench.drive(first) == "suspended"
+    second = await bench.start("and the weather?")
+    await send_message(bench.plain, OWNER, first, "use the other account")
+    bench.clock.advance(timedelta(seconds=5))
+    await send_message(bench.plain, OWNER, first, "the one in Rome")
+    bench.clock.advance(timedelta(seconds=-5))
+    await cancel(bench.plain, ANN, first, by=OWNER, holder_has_s=0)
+    assert await bench.drive(second) == "over"
+    await bench.go("thanks")
+    times = [message.created_at for message in await listed(bench)]
+    assert "the one in Rome" in await shown(bench)
+    assert times == sorted(set(times))
+
+
 async def test_a_thread_goes_on_behind_a_run_that_was_cancelled_without_the_database() -> None:
     """It was set aside, has not read what it was sent, and is not in the database when the next begins."""
     bench = Bench(Agent("shop", model="m", tools=[pay]), says({"pay": pay_call(1)}))

@@ -27,8 +27,6 @@ class Branch(NamedTuple):
     """The message that the thread's next one follows."""
     loose: tuple[Message, ...] = ()
     """The last of the messages: they come behind all that others say meanwhile."""
-    loose_at: datetime | None = None
-    """The time of the first message that was not read (`RunMeta.loose_at`); None: all were read."""
 
     def without_loose(self) -> "Branch":
         """Return what is fixed."""
@@ -66,12 +64,11 @@ def branch(
             messages += _customs(step, calls, heard_by(following) or _last_id(step))
         elif ended and any(call.custom is not None for call in snapshot.calls):
             loose = _customs(step, calls, "")
-    unread: list[Message] = []
-    if ended and snapshot.said:
-        last_at = max(message.created_at for message in (*messages, *loose))
-        last_at = max(last_at, newest_at or last_at)
-        unread = later(unread_messages(snapshot), last_at, meta.loose_at)
-        loose += unread
+    if ended and (loose or snapshot.said):
+        last_at = max(message.created_at for message in messages)
+        loose = later(
+            [*loose, *unread_messages(snapshot)], max(last_at, newest_at or last_at), meta.loose_at
+        )
     while places and ended and not loose and not meta.aside and messages[-1].is_place:
         # The run held its thread to the end, so nothing follows the place of a call that never began.
         messages.pop()
@@ -82,8 +79,7 @@ def branch(
     if not loose:
         return Branch(fixed, leaf_id)
     last = tuple(with_marks(chain(loose, leaf_id), marks))
-    loose_at = unread[0].created_at if unread else None
-    return Branch(fixed + last, last[-1].id, last, loose_at)
+    return Branch(fixed + last, last[-1].id, last)
 
 
 def chain(messages: Iterable[Message], behind: str) -> list[Message]:

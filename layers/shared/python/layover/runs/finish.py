@@ -161,10 +161,12 @@ async def _end(
         # same (its end loses a race) reserves again.
         await release_room(runtime, state.meta.owner, state.meta.id, state.calls.values())
     own = branch(state.snapshot(), ended=True, newest_at=head.last_created_at)
-    unplaced = None
+    unplaced, loose_at = None, own.loose[0].created_at if own.loose else None
     if own.loose and head.active_run != state.meta.id:
-        # The run was cancelled, or failed, while others have its thread: they say what comes before.
-        unplaced, own = own.leaf_id, own.without_loose()
+        # The run was cancelled, or failed, while others have its thread: they say what comes before. What is
+        # loose gets its time with its place, and none of it an earlier one than it has.
+        unplaced, loose_at = own.leaf_id, own.loose[-1].created_at
+        own = own.without_loose()
     last_created_at = max(message.created_at for message in own.messages)
     last_created_at = max(last_created_at, head.last_created_at or last_created_at)
     outcome = Outcome(
@@ -176,7 +178,7 @@ async def _end(
         model=last_model(state.steps),
         leaf_id=own.leaf_id,
         last_created_at=last_created_at,
-        loose_at=own.loose_at,
+        loose_at=loose_at,
         unplaced=unplaced,
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from layover.adapters.journal.backing import Backing
@@ -15,7 +15,7 @@ from layover.adapters.journal.items.records import (
     thread_index,
 )
 from layover.adapters.once import write_once, written_by
-from layover.clock import MICROSECOND, from_rfc3339, rfc3339
+from layover.clock import from_rfc3339, rfc3339
 from layover.keys import HEAD, META, Keys
 from layover.ports import SetAside
 from layover.ports.table import (
@@ -40,6 +40,8 @@ _THREADS = "T#"
 """The prefix in the owner's index of threads by their last change."""
 _MAX_PLACED = 40
 """Runs whose last messages get their place by one write."""
+_ROOM = timedelta(milliseconds=1)
+"""The time that a run's loose messages take, a microsecond each: what a step's tools say, and `MAX_SAID`."""
 _KNOWN = "THREADS"
 """The sort key of the mark that all of the owner's heads are in the journal."""
 
@@ -309,7 +311,7 @@ class QueueHandover:
             changes["unsaved"] = [*item.get("unsaved", ()), run.id]
         if outcome.unplaced and "unplaced" not in changes:
             last = from_rfc3339(item["last_created_at"])
-            facts, newest_at = self._behind(run.said, item["leaf_id"], last, outcome.loose_at)
+            facts, newest_at = self._behind(item["leaf_id"], last, outcome.loose_at)
             changes |= {"leaf_id": outcome.unplaced, "last_created_at": rfc3339(newest_at)}
         names = ("active_run", "waiting_runs", "ready", "unsaved", "unplaced", "leaf_id")
         holds = all_of(Exists("pk"), *(same(name, item.get(name)) for name in names))
@@ -329,8 +331,8 @@ class QueueHandover:
             if item is None or not item.get("unplaced"):
                 continue
             loose_at = from_rfc3339(item["loose_at"]) if item.get("loose_at") else None
-            last, count = outcome.last_created_at, int(item.get("said", 0))
-            facts, newest_at = self._behind(count, outcome.leaf_id, last, loose_at)
+            last = outcome.last_created_at
+            facts, newest_at = self._behind(outcome.leaf_id, last, loose_at)
             if item.get("execution") is None:
                 # It never began: its input is what comes there.
                 facts = {
@@ -346,13 +348,14 @@ class QueueHandover:
         return actions, some_ids, outcome
 
     def _behind(
-        self, count: int, leaf_id: str, last: datetime, loose_at: datetime | None
+        self, leaf_id: str, last: datetime, loose_at: datetime | None
     ) -> tuple[dict[str, Any], datetime]:
-        """Return the facts of a run whose loose messages come behind this one, and the time of the last."""
+        """Return the facts of a run whose loose messages come behind this one, and a time that is not before
+        the last of them."""
         hint = max(self._clock.now(), loose_at or last)
         at = after(last, hint)
         facts = {"unplaced": None, "hears": leaf_id, "loose_at": rfc3339(at)}
-        return facts, at + count * MICROSECOND
+        return facts, at + _ROOM
 
     async def plan_queued(
         self, head: ThreadHead, aside: SetAside

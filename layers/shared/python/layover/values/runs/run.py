@@ -471,7 +471,8 @@ class RunMeta(Value):
     said: int = 0
     """Count of messages that the run was sent after its input."""
     loose_at: Time | None = None
-    """The time of the first message that the run was sent and did not read, once it is over."""
+    """The time of a run's first loose message, once it is over: what its last tools say, and what it was sent
+    and did not read. As long as these have no place (`unplaced`), a time before which none of them comes."""
     unplaced: str | None = None
     """The last message of a run that is over, whose loose messages come behind the run at work. None: nothing
     is loose, or it has its place."""
