@@ -21,6 +21,7 @@ from layover.runs.cancel import cancel
 from layover.threads.threads import delete
 from layover.values.deployment.access import Actor
 from layover.values.deployment.settings import Settings
+from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import OnBusy, Status
 from layover.values.runs.usage import Usage
@@ -294,6 +295,34 @@ async def test_a_step_that_began_after_the_end_of_its_run_holds_no_room(end: str
     day = await table.get(Keys(ANN).day(EVENING.replace(hour=0)), SPENT)
     assert day is not None
     assert [name for name in day if name.startswith("hold_")] == []
+
+
+async def test_a_sub_agent_that_is_cut_off_and_then_gone_holds_no_room_after_the_run() -> None:
+    desk = Agent("desk", instructions="desk", model="m")
+
+    def reply(prompt: Prompt) -> Any:
+        if prompt.system == "desk":
+            raise Crash
+        return say("done") if prompt.messages[-1].role is Role.TOOL else call("desk", input="a")
+
+    table, clock = InMemoryTable(), ManualClock(EVENING)
+    top = Agent("top", instructions="top", model="m", tools=[desk.as_tool("Ask.")])
+    settings = Settings(daily_tokens=100_000)
+    made = Bench(top, ScriptedModel(reply), settings=settings, clock=clock)
+    bench = under(made, TableAllowance(table, clock))
+    run_id = await bench.start()
+    with pytest.raises(Crash):
+        await bench.turn(run_id)
+    day = Keys(ANN).day(EVENING.replace(hour=0))
+    cut = await table.get(day, SPENT)
+    assert cut is not None
+    assert [name for name in cut if name.startswith("hold_")] != []
+    bench.agents["top"] = Agent("top", instructions="top", model="m")
+    assert (await bench.turn(run_id))["status"] == "over"
+    assert (await bench.run(run_id)).status is Status.SUCCESS
+    after = await table.get(day, SPENT)
+    assert after is not None
+    assert [name for name in after if name.startswith("hold_")] == []
 
 
 async def test_a_reservation_that_comes_after_the_end_of_its_run_holds_no_room() -> None:

@@ -156,9 +156,11 @@ async def _end(
     # The calls come first, in a separate write. A process that still runs a tool closes its call without the
     # run's epoch: it finds the call settled, and writes nothing into a run that is over.
     await _close_open_calls(runtime, log, state, over.status)
-    if over.status is not Status.SUCCESS:
-        # What cut the run may have cut a step that held room in its user's day. A run that goes on all the
-        # same (its end loses a race) reserves again.
+    cut_frames = state.meta.takes > 1 and any(call.child for call in state.calls.values())
+    if over.status is not Status.SUCCESS or cut_frames:
+        # What cut the run, or a turn before, may have cut a step that held room in its user's day, and a
+        # sub-agent may be deployed no more that would reserve again. A run that goes on all the same (its end
+        # loses a race) reserves again.
         await release_room(runtime, state.meta.owner, state.meta.id, state.calls.values())
     own = branch(state.snapshot(), ended=True, newest_at=head.last_created_at)
     unplaced, loose_at = None, own.loose[0].created_at if own.loose else None
