@@ -116,7 +116,7 @@ format: $(TEST_STAMP)
 # package-lock.json.
 
 layer: $(TEST_STAMP)
-	@$(BIN)/python -m layover.cdk.build
+	@$(BIN)/python -m layover.desk.cdk.build
 
 synth: $(TEST_STAMP) node_modules/.package-lock.json
 	@$(BIN)/layover synth $(ARGS)
@@ -129,7 +129,7 @@ destroy: $(TEST_STAMP) node_modules/.package-lock.json
 
 # Fetched again after 30 days; without a network an older one does, as long as its roots live.
 certificates: $(TEST_STAMP)
-	@$(BIN)/python -m layover.cdk.certificates
+	@$(BIN)/python -m layover.desk.cdk.certificates
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@npm ci --silent --no-audit --no-fund

@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from layover.local.functions.package import install_package
+from layover.desk.local.functions.package import install_package
 
 install_package(Path(__file__).parent / "functions")

@@ -10,11 +10,11 @@ from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 
 from infra.settings import IN_CODE
 from infra.stack import LayoverStack
-from layover.cdk import certificates
-from layover.cdk.props import InvalidProps
-from layover.cdk.regions import streaming_caution, unfit
-from layover.cdk.settings import Settings
-from layover.cdk.variables import VariablesTooLarge
+from layover.desk.cdk import certificates
+from layover.desk.cdk.props import InvalidProps
+from layover.desk.cdk.regions import streaming_caution, unfit
+from layover.desk.cdk.settings import Settings
+from layover.desk.cdk.variables import VariablesTooLarge
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def read_settings(app: App) -> Settings:
 
 def _untrusted(settings: Settings, region: str | None) -> str | None:
     """Return why functions with this layer would not trust the database in the region; None: they would, or
-    the region is unknown. `layover.cdk.constructs.layer` refuses a layer without any certificates."""
+    the region is unknown. `layover.desk.cdk.constructs.layer` refuses a layer without any certificates."""
     bundle = Path(settings.layer) / "certificates" / "rds.pem"
     if region is None or not bundle.is_file():
         return None

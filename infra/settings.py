@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from layover.cdk.settings import FUNCTIONS as STANDARD
-from layover.cdk.settings import FunctionSettings, Statement
+from layover.desk.cdk.settings import FUNCTIONS as STANDARD
+from layover.desk.cdk.settings import FunctionSettings, Statement
 
 FUNCTIONS: Mapping[str, FunctionSettings] = STANDARD
 """Memory and time of each function: `{**STANDARD, "turn": FunctionSettings(...)}`."""

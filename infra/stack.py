@@ -3,8 +3,8 @@
 from aws_cdk import Stack
 from constructs import Construct
 
-from layover.cdk.construct import UNNAMED, Layover
-from layover.cdk.settings import Settings
+from layover.desk.cdk.construct import UNNAMED, Layover
+from layover.desk.cdk.settings import Settings
 
 
 class LayoverStack(Stack):

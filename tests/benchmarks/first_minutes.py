@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "layers/shared/python")]
 
-from layover.cli.client import Api
+from layover.desk.cli.client import Api
 from support.own_project import INSTALL_S, Environment, Serving, approved, asked_refund
 from support.system.folders import folder
 from support.wheels import build_wheel

@@ -12,10 +12,10 @@ from playwright.sync_api import FileChooser, Locator, Page
 from browser.conftest import Enter
 from browser.person import Person
 from layover import Agent
-from layover.evals.cases import Case
-from layover.evals.outcome import Asked, Call, Outcome, Verdict
-from layover.evals.report import Head, json_of
-from layover.evals.runs_file import Setup
+from layover.desk.evals.cases import Case
+from layover.desk.evals.outcome import Asked, Call, Outcome, Verdict
+from layover.desk.evals.report import Head, json_of
+from layover.desk.evals.runs_file import Setup
 from support.system.system import eventually
 
 Json = dict[str, Any]

@@ -1,5 +1,5 @@
-"""The contract of senders: each with the service of `layover.local.channels`, which keeps the rules of the
-real one, and refuses, is busy or breaks as a test says."""
+"""The contract of senders: each with the service of `layover.desk.local.channels`, which keeps the rules of
+the real one, and refuses, is busy or breaks as a test says."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,10 +14,10 @@ from layover.adapters.aws.services import AwsServices
 from layover.adapters.channels.mail import MailSender, mail_client
 from layover.adapters.channels.teams import TeamsSender
 from layover.adapters.http.direct import DirectClient
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.ses import LocalSes
+from layover.desk.local.channels.teams import LocalTeams
 from layover.errors import RetryableError
-from layover.local.channels import Outbox
-from layover.local.channels.ses import LocalSes
-from layover.local.channels.teams import LocalTeams
 from layover.ports.channels import ChannelBusy, ChannelRefused, Sender
 from layover.values.channels import (
     Address,

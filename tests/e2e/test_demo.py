@@ -16,8 +16,8 @@ import pytest
 from botocore.exceptions import BotoCoreError
 from rich.console import Console
 
-from layover.cli.demo import Conversation, _demo
-from layover.local.postgres_data import lives
+from layover.desk.cli.demo import Conversation, _demo
+from layover.desk.local.postgres_data import lives
 from support.providers.openai import FakeOpenAI, say
 from support.system.folders import folder
 from support.system.system import eventually
@@ -59,7 +59,7 @@ async def demo(folder: Path, **variables: str) -> AsyncIterator[asyncio.subproce
     """The command in an environment without a provider, unless one is given."""
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "layover.cli.main", "demo"],
+        *[sys.executable, "-m", "layover.desk.cli.main", "demo"],
         env={**kept, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1", **variables},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -145,13 +145,13 @@ async def test_cleanup_of_the_demo_is_not_cut_short_by_an_interrupt(
     handlers: dict[int, Callable[[], object]] = {}
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "add_signal_handler", handlers.__setitem__)
-    monkeypatch.setattr("layover.cli.demo.Runner", Slow)
+    monkeypatch.setattr("layover.desk.cli.demo.Runner", Slow)
 
     def talk(url: str, console: Console, left: threading.Event) -> str:
         assert not interrupted or left.wait(20)
         return ""
 
-    monkeypatch.setattr("layover.cli.demo._talk", talk)
+    monkeypatch.setattr("layover.desk.cli.demo._talk", talk)
     ended = asyncio.create_task(_demo(Console(quiet=True)))
     await asyncio.wait_for(Slow.serving.wait(), 20)
     if interrupted:

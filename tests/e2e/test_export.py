@@ -8,7 +8,7 @@ from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.journal import table_journal
 from layover.clock import ManualClock, from_rfc3339
-from layover.local.aws.access_key import AccessKey
+from layover.desk.local.aws.access_key import AccessKey
 from layover.retention.export_job import begin
 from support.aws.emulator import services_at
 from support.providers.openai import say

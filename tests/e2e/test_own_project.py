@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from layover.cli.client import Api
+from layover.desk.cli.client import Api
 from support.own_project import Environment, Installation, Serving, approved, asked_refund
 from support.system.folders import folder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from layover.cli.tokens import TokenFile, Tokens
+from layover.desk.cli.tokens import TokenFile, Tokens
 from support.providers.openai import call, say
 from support.system.system import LAYOVER, Brain, Caller, System, eventually, unique
 

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from layover.cli.client import Api
+from layover.desk.cli.client import Api
 from layover.shipped import release
 from support.own_project import Installation, Serving, approved, asked_refund, over
 from support.system.folders import folder

@@ -9,7 +9,7 @@ import pytest
 from eval.both_hold import both_hold
 from eval.pairs import Pair, free_pairs, pairs
 from eval.pairs_apart import pairs_apart
-from layover.evals.replacements import Fate, fate_of
+from layover.desk.evals.replacements import Fate, fate_of
 
 ALIKE = 0.95
 """The cosine that vectors give the two of any pair: nothing but words can tell them apart."""

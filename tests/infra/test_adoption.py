@@ -11,9 +11,9 @@ import pytest
 from moto import mock_aws
 
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
-from layover.cdk.adoption import Client, is_new, problems
-from layover.cdk.deployed import Place, find
-from layover.cdk.settings import Settings
+from layover.desk.cdk.adoption import Client, is_new, problems
+from layover.desk.cdk.deployed import Place, find
+from layover.desk.cdk.settings import Settings
 from layover.shipped import release
 
 REGION = "eu-west-1"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.settings import FUNCTIONS, Settings
-from layover.cdk.variables import EMBEDS, READS
+from layover.desk.cdk.settings import FUNCTIONS, Settings
+from layover.desk.cdk.variables import EMBEDS, READS
 from support.aws.forms import CLAUDE, FORMS, GPT, TITAN
 from support.aws.templates import Synthesized, listed
 
@@ -94,7 +94,7 @@ def test_models_of_bedrock_are_allowed_beside_another_provider(
     # Seconds: for no worker that only collects.
     from aws_cdk import App, Stack
 
-    from layover.cdk.constructs.models import model_statements
+    from layover.desk.cdk.constructs.models import model_statements
 
     stack = Stack(App(), "Layover")
     made = [

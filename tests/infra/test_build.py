@@ -13,9 +13,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from layover.cdk import build
-from layover.cdk.build import Target, content_hash, interpreter, size_mb
-from layover.cdk.build import build as build_all
+from layover.desk.cdk import build
+from layover.desk.cdk.build import Target, content_hash, interpreter, size_mb
+from layover.desk.cdk.build import build as build_all
 
 ROOT = Path(__file__).parents[2]
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -97,9 +97,8 @@ def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
 def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     package = built.layer / "python" / "layover"
     assert (package / "wiring.py").is_file()
-    assert not (package / "local").exists()
-    assert not (package / "cli").exists()
-    assert not (package / "cdk").exists()
+    assert not (package / "desk").exists()
+    assert not (package / "cdk.py").exists()
     assert (package / "testing").is_dir()
     assert not (package / "testing" / "contracts").exists()
     libraries = {path.name for path in (built.layer / "python").iterdir()}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.calls import CALLS
-from layover.cdk.settings import FUNCTIONS, TUNED
-from layover.cdk.variables import AGENTS, KEY, LOADS_AGENTS, READS
+from layover.desk.cdk.calls import CALLS
+from layover.desk.cdk.settings import FUNCTIONS, TUNED
+from layover.desk.cdk.variables import AGENTS, KEY, LOADS_AGENTS, READS
 from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
 
@@ -133,7 +133,7 @@ def made(lines: frozenset[str]) -> Iterator[str]:
 def allowed(name: str) -> set[str]:
     """Return the actions and resources that a role allows."""
     # Seconds, and a process of node's: for no worker that only collects.
-    from layover.cdk.constructs.permissions import Resources, statements
+    from layover.desk.cdk.constructs.permissions import Resources, statements
 
     made = statements(CALLS[name], Resources(**ON))
     found: list[dict[str, Any]] = [s.to_statement_json() for s in made]

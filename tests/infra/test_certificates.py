@@ -13,8 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from layover.cdk import build
-from layover.cdk.certificates import MAX_AGE, MIN_LIFETIME, URL, fetch, problem
+from layover.desk.cdk import build
+from layover.desk.cdk.certificates import MAX_AGE, MIN_LIFETIME, URL, fetch, problem
 from support.certificates import self_signed
 
 ROOT = Path(__file__).parents[2]
@@ -78,8 +78,8 @@ def test_layer_is_not_built_with_an_old_bundle(tmp_path: Path) -> None:
 def test_layer_without_certificates_is_not_deployed(tmp_path: Path) -> None:
     code = (
         "from aws_cdk import App, Stack\n"
-        "from layover.cdk.constructs.layer import Layer\n"
-        "from layover.cdk.settings import Settings\n"
+        "from layover.desk.cdk.constructs.layer import Layer\n"
+        "from layover.desk.cdk.settings import Settings\n"
         f"settings = Settings(layer={str(tmp_path)!r}, code={str(tmp_path)!r})\n"
         "Layer(Stack(App(analytics_reporting=False), 'S'), 'L', settings)\n"
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.settings import Settings
+from layover.desk.cdk.settings import Settings
 from layover.values.decision import BusEvent
 from support.aws.own_apps import CHANNEL_SECRETS, CHANNELS
 from support.aws.templates import Synthesized, listed

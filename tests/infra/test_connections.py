@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.calls import SEALS
-from layover.cdk.connections import Connections, connections_of
-from layover.cdk.settings import FUNCTIONS
-from layover.cdk.variables import check_size
+from layover.desk.cdk.calls import SEALS
+from layover.desk.cdk.connections import Connections, connections_of
+from layover.desk.cdk.settings import FUNCTIONS
+from layover.desk.cdk.variables import check_size
 from support.aws.templates import BANK_KEY, Synthesized, listed
 
 GITHUB = (

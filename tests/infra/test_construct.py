@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.props import InvalidProps
-from layover.cdk.settings import FUNCTIONS
-from layover.cdk.variables import AGENTS, LOADS_AGENTS
+from layover.desk.cdk.props import InvalidProps
+from layover.desk.cdk.settings import FUNCTIONS
+from layover.desk.cdk.variables import AGENTS, LOADS_AGENTS
 from support.aws.templates import BANK_KEY, Synthesized, listed
 
 TOOLS = {name for name, each in FUNCTIONS.items() if each.tools}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.calls import CALLS
-from layover.cdk.settings import FUNCTIONS, Settings
-from layover.cli.login import PORT
-from layover.cli.second_factor import SCOPE
+from layover.desk.cdk.calls import CALLS
+from layover.desk.cdk.settings import FUNCTIONS, Settings
+from layover.desk.cli.login import PORT
+from layover.desk.cli.second_factor import SCOPE
 from layover.values.deployment.access import (
     AUDITORS,
     CONSOLE_FILES,

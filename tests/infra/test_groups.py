@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.groups import Groups, groups_of
-from layover.cdk.settings import GROUP
 from layover.declare.tools import approval
+from layover.desk.cdk.groups import Groups, groups_of
+from layover.desk.cdk.settings import GROUP
 
 NO_RULE = {
     "no Python": "Approval(by=['finance'",

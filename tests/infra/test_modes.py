@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.calls import CALLS
-from layover.cdk.settings import FUNCTIONS
+from layover.desk.cdk.calls import CALLS
+from layover.desk.cdk.settings import FUNCTIONS
 from support.aws.templates import Synthesized, listed
 
 NAMES = sorted(FUNCTIONS)

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from layover.cli.deploy.needs import CDK
+from layover.desk.cli.deploy.needs import CDK
 from support.aws.templates import Synthesized
 from support.certificates import self_signed
 from support.chapters import follow

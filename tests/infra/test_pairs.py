@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from layover.cdk.settings import IN_CODE, Settings
+from layover.desk.cdk.settings import IN_CODE, Settings
 from support.aws import pairs, synthesis
 from support.aws.templates import Synthesized
 

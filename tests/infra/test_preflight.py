@@ -8,8 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from layover.cdk.preflight import account, context, describe, main, too_much
-from layover.cdk.settings import Settings
+from layover.desk.cdk.preflight import account, context, describe, main, too_much
+from layover.desk.cdk.settings import Settings
 from support.aws.templates import listed
 
 ROOT = Path(__file__).parents[2]
@@ -136,10 +136,13 @@ def test_the_page_gives_a_deployer_what_the_checks_read_and_nothing_else() -> No
     section = PAGE.read_text().partition('id="deployer"')[2]
     (policy,) = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
     actions = {a for s in json.loads(policy)["Statement"] for a in listed(s["Action"])}
-    checks = (PACKAGE / "cdk/preflight.py").read_text()
-    parts = [f"cdk/{name}.py" for name in re.findall(r"from layover\.cdk\.(\w+) import", checks)]
-    assert "cdk/adoption.py" in parts
-    asked = actions_of("cdk/preflight.py", *parts, "cli/deploy/*.py")
+    checks = (PACKAGE / "desk/cdk/preflight.py").read_text()
+    parts = [
+        f"desk/cdk/{name}.py"
+        for name in re.findall(r"from layover\.desk\.cdk\.(\w+) import", checks)
+    ]
+    assert "desk/cdk/adoption.py" in parts
+    asked = actions_of("desk/cdk/preflight.py", *parts, "desk/cli/deploy/*.py")
     assert actions == asked | {"sts:AssumeRole"}
 
 
@@ -147,5 +150,5 @@ def test_the_page_names_what_adding_a_user_needs() -> None:
     """Its stack is found by the same call as before a deployment."""
     (sentence,) = re.findall(r"`layover user add` needs .*?\.\n", PAGE.read_text(), re.DOTALL)
     assert set(re.findall(r"`(\w[\w-]*:\w+)`", sentence)) == (
-        actions_of("cli/users.py") | actions_of("cdk/deployed.py")
+        actions_of("desk/cli/users.py") | actions_of("desk/cdk/deployed.py")
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.rollback import (
+from layover.desk.cdk.rollback import (
     PUBLISHED,
     Deployment,
     NoWayBack,
@@ -17,7 +17,7 @@ from layover.cdk.rollback import (
     main,
     move,
 )
-from layover.cdk.settings import Settings
+from layover.desk.cdk.settings import Settings
 
 STAGE = Settings(stage="prod")
 

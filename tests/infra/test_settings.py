@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from layover.cdk.calls import CALLS
-from layover.cdk.regions import streaming_caution, unfit
-from layover.cdk.settings import FUNCTIONS, LOOKED_UP_BY_THE_CDK, Settings
+from layover.desk.cdk.calls import CALLS
+from layover.desk.cdk.regions import streaming_caution, unfit
+from layover.desk.cdk.settings import FUNCTIONS, LOOKED_UP_BY_THE_CDK, Settings
 from layover.retention.erase import LAST_WRITER
 from layover.values.deployment.settings import Settings as RuntimeSettings
 

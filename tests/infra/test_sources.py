@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from layover.cdk.settings import FUNCTIONS
-from layover.cdk.sources import INSTALLED, sources
+from layover.desk.cdk.settings import FUNCTIONS
+from layover.desk.cdk.sources import INSTALLED, sources
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
-from layover.cdk.calls import CALLS
-from layover.cdk.settings import FUNCTIONS
-from layover.cdk.variables import KEY, PROVIDERS, READS, WINDOWS
+from layover.desk.cdk.calls import CALLS
+from layover.desk.cdk.settings import FUNCTIONS
+from layover.desk.cdk.variables import KEY, PROVIDERS, READS, WINDOWS
 from layover.values.deployment.environment import Environment
 from support.aws.templates import Synthesized, listed
 

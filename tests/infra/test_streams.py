@@ -88,7 +88,7 @@ def test_streams_are_throttled_and_need_no_setting_of_the_whole_account(
 
 def test_only_the_function_that_streams_starts_another_runtime_client(stack: Synthesized) -> None:
     # Seconds: for no worker that only collects.
-    from layover.cdk.constructs.functions import WRAPPER
+    from layover.desk.cdk.constructs.functions import WRAPPER
 
     found = {n: f["Environment"]["Variables"].get(WRAPPER) for n, f in stack.functions().items()}
     assert {n: w for n, w in found.items() if w} == {

@@ -2,8 +2,8 @@
 
 import json
 
-from layover.cdk.settings import FUNCTIONS
-from layover.cdk.variables import (
+from layover.desk.cdk.settings import FUNCTIONS
+from layover.desk.cdk.variables import (
     ACCEPTS,
     SENDS_TRACES,
     TRACE_CONTENT,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.variables import MAX_BYTES, VariablesTooLarge, check_size
+from layover.desk.cdk.variables import MAX_BYTES, VariablesTooLarge, check_size
 from support.aws import synthesis
 
 

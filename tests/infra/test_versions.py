@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.settings import FUNCTIONS, Settings
+from layover.desk.cdk.settings import FUNCTIONS, Settings
 from layover.shipped import release
 from support.aws.templates import Synthesized, listed
 
@@ -150,7 +150,7 @@ def built(tmp_path: Path) -> dict[str, str]:
 
 def digest(**settings: Any) -> str:
     # Seconds, and a process of node's: for no worker that only collects.
-    from layover.cdk.constructs.versions import digest_of
+    from layover.desk.cdk.constructs.versions import digest_of
 
     return digest_of(Settings(**settings))
 

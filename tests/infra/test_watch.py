@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.cdk.settings import FUNCTIONS
+from layover.desk.cdk.settings import FUNCTIONS
 from layover.values.metrics import NAMESPACE, Metric
 from support.aws.templates import Synthesized
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from layover.local.aws.dynamodb.errors import DynamoDBError
-from layover.local.aws.dynamodb.service import DynamoDB
-from layover.local.aws.storage import Storage
+from layover.desk.local.aws.dynamodb.errors import DynamoDBError
+from layover.desk.local.aws.dynamodb.service import DynamoDB
+from layover.desk.local.aws.storage import Storage
 
 TABLE: dict[str, Any] = {
     "TableName": "t",

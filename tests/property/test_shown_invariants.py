@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from functions.api.routes_ag_ui import AgUiFrames
 from functions.api.routes_chat import UiFrames
 from layover.chat.answers import Translation
-from layover.cli.chat.answer import Answer
+from layover.desk.cli.chat.answer import Answer
 from layover.protocols.ag_ui import AgUiRun
 from layover.protocols.ui_messages import UiMessage
 from layover.values.runs.event import LoggedEvent

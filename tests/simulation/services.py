@@ -22,8 +22,8 @@ from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
 from layover.channels.notify import notify
 from layover.channels.turns import Turns
+from layover.desk.local.aws.states.errors import StateFailed, StatesError
 from layover.errors import RetryableError
-from layover.local.aws.states.errors import StateFailed, StatesError
 from layover.memory.compaction.compact import compact
 from layover.memory.extract import extract
 from layover.ports.channels import ChannelBusy, ChannelPorts

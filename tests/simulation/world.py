@@ -21,12 +21,12 @@ from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.inmemory.table import InMemoryTable
+from layover.desk.local.aws.states.errors import StateFailed
+from layover.desk.local.aws.states.service import StepFunctions
+from layover.desk.local.aws.storage import Storage
 from layover.dice import SeededDice
 from layover.errors import RetryableError
 from layover.ids import RandomIds
-from layover.local.aws.states.errors import StateFailed
-from layover.local.aws.states.service import StepFunctions
-from layover.local.aws.storage import Storage
 from layover.ports.table import Action, Item
 from layover.values.deployment.settings import Settings
 from simulation.faults import Features, Mutation, Story

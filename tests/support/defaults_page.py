@@ -13,7 +13,7 @@ from typing import Any, get_overloads
 from pydantic import BaseModel
 
 import layover
-from layover.cdk.settings import TUNED, Settings
+from layover.desk.cdk.settings import TUNED, Settings
 from layover.values.deployment.environment import Environment
 
 PAGE = "docs/reference/defaults.md"

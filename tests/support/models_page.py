@@ -6,14 +6,14 @@ PYTHONPATH=tests:. .venv/bin/python -m support.models_page
 from pathlib import Path
 from textwrap import fill
 
-from layover.cli.models.table import FEATURES, MEANINGS, SUPPORT, Support
+from layover.desk.cli.models.table import FEATURES, MEANINGS, SUPPORT, Support
 
 PAGE = "docs/reference/models.md"
 HEAD = """# Models
 
 This page lists what works with each provider, how that is known, and what Layover changes or leaves out.
 `layover models` says what a deployment can reach. `tests/support/models_page.py` generates this page from
-`layover.cli.models.table`; tests hold the adapters to the same table.
+`layover.desk.cli.models.table`; tests hold the adapters to the same table.
 
 A model can take over a thread from any other one in these tables, at any step: fakes of all of them, which
 refuse what breaks their public rules, take each other's histories in random conversations. A server that is

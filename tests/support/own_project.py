@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from layover.cli.client import Api
+from layover.desk.cli.client import Api
 from layover.shipped import MIGRATIONS, PACKAGE
 from support.system.system import START_LIMIT_S, STOP_LIMIT_S, eventually
 from support.wheels import build_wheel, unpack
@@ -24,13 +24,16 @@ class Installation:
     """The wheel, unpacked below `place`: not the checkout. Its libraries are those of this environment. No
     variable of this process leads to a provider."""
 
-    command: Sequence[str] = (sys.executable, "-m", "layover.cli")
+    command: Sequence[str] = (sys.executable, "-m", "layover.desk.cli")
     """What runs `layover`."""
 
     def __init__(self, place: Path, wheel: Path | None = None) -> None:
         """`wheel`: this checkout's if not given."""
         self._packages = place / "site-packages"
         unpack(wheel or build_wheel(place), self._packages)
+        if not (self._packages / "layover" / "desk").is_dir():
+            # The wheel of an earlier release.
+            self.command = (sys.executable, "-m", "layover.cli")
 
     @property
     def migrations(self) -> Path:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from layover.cdk.settings import Settings
+from layover.desk.cdk.settings import Settings
 from layover.project import ProjectSettings
 
 FILE = Path(__file__).parents[2] / "docs" / "reference" / "layover.schema.json"

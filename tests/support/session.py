@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from layover.cli.client import Api
-from layover.local.postgres_data import lives
+from layover.desk.cli.client import Api
+from layover.desk.local.postgres_data import lives
 from support.system.folders import folder
 from support.system.system import eventually
 from support.system.typed import PRINTED
@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "index.md"
 TALK_LIMIT_S = 120.0
 STOP_LIMIT_S = 30.0
 _RECORDED = re.compile(r"(<!-- recorded -->\n```text\n)(.*?)(```\n<!-- /recorded -->)", re.DOTALL)
-_COMMAND = (sys.executable, "-m", "layover.cli.main")
+_COMMAND = (sys.executable, "-m", "layover.desk.cli.main")
 _OWN_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 _OWN_IDS = (
     (r"thread_[0-9a-z]+", "thread_01k4"),

@@ -13,8 +13,8 @@ from layover.adapters.http.client import Response
 from layover.adapters.http.request import Url
 from layover.clock import ManualClock
 from layover.declare.secret import Secret
-from layover.local.channels import Outbox
-from layover.local.channels.slack import FakeSlack
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.slack import FakeSlack
 from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
 from layover.values.decision import ApprovalRule
 from layover.values.runs.run import SuspensionKind

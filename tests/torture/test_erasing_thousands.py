@@ -14,8 +14,8 @@ from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.journal import table_journal
 from layover.batches import batched
 from layover.clock import SystemClock
+from layover.desk.local.aws.access_key import AccessKey
 from layover.keys import Keys, due_key
-from layover.local.aws.access_key import AccessKey
 from layover.values.thread import ThreadHead
 from support.kills.scenarios import LOST
 from support.kills.torture import Torture

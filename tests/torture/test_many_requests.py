@@ -22,18 +22,18 @@ from layover.adapters.http.request import Url
 from layover.adapters.inmemory.model import call
 from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.approvals import decide as approvals
-from layover.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, NOTIFY, PAUSE_FACTOR
-from layover.cdk.settings import FUNCTIONS
 from layover.channels.queue import notify_all
 from layover.clock import install_offset
 from layover.declare.secret import Secret
-from layover.local.aws.queue import Poller, Queue
-from layover.local.aws.storage import Storage
-from layover.local.channels import Outbox
-from layover.local.channels.ses import LocalSes
-from layover.local.channels.slack import FakeSlack
-from layover.local.channels.teams import LocalTeams
-from layover.local.functions.invocation import InvokeResult, failure
+from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, NOTIFY, PAUSE_FACTOR
+from layover.desk.cdk.settings import FUNCTIONS
+from layover.desk.local.aws.queue import Poller, Queue
+from layover.desk.local.aws.storage import Storage
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.ses import LocalSes
+from layover.desk.local.channels.slack import FakeSlack
+from layover.desk.local.channels.teams import LocalTeams
+from layover.desk.local.functions.invocation import InvokeResult, failure
 from layover.ports.channels import ChannelPorts
 from layover.values.channels import ChannelKind, Channels
 from layover.values.deployment.access import Actor

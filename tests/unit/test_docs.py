@@ -16,8 +16,8 @@ import layover
 from functions.api.app import resolver
 from functions.api.problems import _INTERNAL, _KINDS, PREFIX
 from layover import keys
-from layover.cdk.settings import IN_CODE, TUNED, Settings
-from layover.cli import main as cli
+from layover.desk.cdk.settings import IN_CODE, TUNED, Settings
+from layover.desk.cli import main as cli
 from layover.values.deployment.access import Access
 from layover.values.deployment.environment import Environment
 from layover.values.runs import event

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from layover.cdk.build import LEFT_OUT
+from layover.desk.cdk.build import LEFT_OUT
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
@@ -18,18 +18,18 @@ TESTS = ROOT / "tests"
 
 # Where each is at home; the one-machine runner stands for AWS itself.
 AT_HOME = {
-    "boto3": ("adapters", "wiring.py", "local", "cli", "cdk"),
-    "botocore": ("adapters", "wiring.py", "local", "cli", "cdk"),
-    "psycopg": ("adapters", "wiring.py", "local", "cli"),
+    "boto3": ("adapters", "wiring.py", "desk"),
+    "botocore": ("adapters", "wiring.py", "desk"),
+    "psycopg": ("adapters", "wiring.py", "desk"),
     "openai": ("adapters",),
     "opentelemetry": ("adapters",),
     "mcp": ("adapters",),
     "mcp_types": ("adapters",),
     "pytest": ("testing",),
-    "moto": ("local",),
-    "starlette": ("local",),
+    "moto": ("desk",),
+    "starlette": ("desk",),
 }
-SLOW = ("aws_cdk", "infra.app", "layover.cdk.construct", "infra.stack", "openai")
+SLOW = ("aws_cdk", "infra.app", "layover.desk.cdk.construct", "infra.stack", "openai")
 """The CDK starts a process of Node's; openai takes most of a second."""
 KINDS = (
     ast.FunctionDef,
@@ -83,12 +83,12 @@ DRAWS_AND_READS = {
     "layers/shared/python/layover/adapters/tracing/otlp.py": "the default clock of a receiver's pauses",
     "layers/shared/python/layover/declare/secret.py": "the age of what a process has read",
     "layers/shared/python/layover/dice.py": "the dice",
-    "layers/shared/python/layover/evals/play.py": "the default clock of how long an answer took",
+    "layers/shared/python/layover/desk/evals/play.py": "the default clock of how long an answer took",
     "layers/shared/python/layover/ids.py": "the default clock and dice of ids",
-    "layers/shared/python/layover/local/aws/states/execution.py": "writes bits down as a UUID",
-    "layers/shared/python/layover/local/aws/states/paths.py": "`States.UUID`, which no machine of ours uses",
-    "layers/shared/python/layover/local/aws/states/records.py": "the default clock, and a hash",
-    "layers/shared/python/layover/local/aws/states/service.py": "the default clock",
+    "layers/shared/python/layover/desk/local/aws/states/execution.py": "writes bits down as a UUID",
+    "layers/shared/python/layover/desk/local/aws/states/paths.py": "`States.UUID`, which we do not use",
+    "layers/shared/python/layover/desk/local/aws/states/records.py": "the default clock, and a hash",
+    "layers/shared/python/layover/desk/local/aws/states/service.py": "the default clock",
     "layers/shared/python/layover/runtime_client.py": "the deadline of Lambda's own, in its time",
     "layers/shared/python/layover/testing/contracts/base.py": "owners whom no other test has",
 }
@@ -101,8 +101,8 @@ HEAVY = (
     "psycopg",
     "boto3",
     "moto",
-    "layover.local",
-    "layover.cli",
+    "layover.desk.local",
+    "layover.desk.cli",
 )
 
 
@@ -230,8 +230,8 @@ def test_environment_is_read_in_one_place() -> None:
 
 
 def test_chance_and_time_are_read_in_few_places() -> None:
-    servers = tuple(PACKAGE / name for name in ("cli", "cdk", "local"))
-    simulated = PACKAGE / "local" / "aws" / "states"
+    servers = tuple(PACKAGE / "desk" / name for name in ("cli", "cdk", "local"))
+    simulated = PACKAGE / "desk" / "local" / "aws" / "states"
     reading = {
         name_of(path)
         for path in sources()
@@ -323,11 +323,15 @@ def test_prompts_are_files() -> None:
 
 def _left_out() -> set[Path]:
     """Return the files that the layer is built without."""
-    return {path for name in LEFT_OUT for path in (PACKAGE / name).rglob("*.py")}
+    return {path for name in LEFT_OUT for path in _files(PACKAGE / name)}
+
+
+def _files(place: Path) -> list[Path]:
+    return [place] if place.is_file() else list(place.rglob("*.py"))
 
 
 def _modules_left_out() -> set[str]:
-    return {f"layover.{name.replace('/', '.')}" for name in LEFT_OUT}
+    return {f"layover.{name.removesuffix('.py').replace('/', '.')}" for name in LEFT_OUT}
 
 
 WAITS = ("wait_for", "timeout", "wait", "join", "result")

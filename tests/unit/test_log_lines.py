@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from layover.local.functions.log_lines import LogWatch, format_entry
+from layover.desk.local.functions.log_lines import LogWatch, format_entry
 
 
 def line(**entry: object) -> bytes:

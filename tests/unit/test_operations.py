@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from layover.cdk.settings import Settings
+from layover.desk.cdk.settings import Settings
 from support.pages import Page
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +14,7 @@ PAGE = (DOCS / "deploy" / "operations.md").read_text("utf-8")
 
 def alarms() -> dict[str, str]:
     """The stack's alarms that send mail, with what each says."""
-    source = (ROOT / "layers/shared/python/layover/cdk/constructs/observability.py").read_text(
+    source = (ROOT / "layers/shared/python/layover/desk/cdk/constructs/observability.py").read_text(
         "utf-8"
     )
     made = dict(re.findall(r'self\._alarm\("(\w+)", .*, "([^"]+)"\)', source))

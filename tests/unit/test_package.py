@@ -92,7 +92,7 @@ def test_wheel_has_prompts_migrations_pages_and_the_mark_of_types(wheel: Path) -
 
 def test_no_test_is_shipped(wheel: Path) -> None:
     tests = {n for n in names_in(wheel) if Path(n).name.startswith(("test_", "conftest"))}
-    assert {name for name in tests if not name.startswith("layover/cli/templates/")} == set()
+    assert {name for name in tests if not name.startswith("layover/desk/cli/templates/")} == set()
 
 
 def test_single_files_are_those_of_the_checkout(wheel: Path) -> None:
@@ -120,8 +120,8 @@ def test_certificates_that_somebody_brought_to_a_project_are_those_of_its_build(
     """The command asked for another file than the build then read, and each fetched its own."""
     code = (
         "from pathlib import Path\n"
-        "from layover.cdk.build import CERTIFICATES\n"
-        "from layover.cli.deploy.run import fetch_certificates\n"
+        "from layover.desk.cdk.build import CERTIFICATES\n"
+        "from layover.desk.cli.deploy.run import fetch_certificates\n"
         "CERTIFICATES.parent.mkdir(parents=True)\n"
         "CERTIFICATES.write_text('BEGIN CERTIFICATE')\n"
         "print(fetch_certificates(Path.cwd()))"
@@ -140,8 +140,8 @@ def test_installation_finds_everything_that_it_serves(installed: Path, tmp_path:
     code = """
 import json
 from layover import shipped
-from layover.local.settings import Settings, child_variables
-from layover.local.functions.package import install_package
+from layover.desk.local.settings import Settings, child_variables
+from layover.desk.local.functions.package import install_package
 settings = Settings()
 install_package(settings.functions)
 import functions.api.handler, functions.streams.handler
@@ -169,16 +169,18 @@ print(json.dumps({
 def test_version_is_told_with_and_without_the_extra(
     installed: Path, tmp_path: Path, extra: str
 ) -> None:
-    code = (
-        f"import sys; {extra}sys.argv = ['layover', '--version']; import layover.cli.__main__ as m"
-    )
+    code = f"import sys; {extra}sys.argv = ['layover', '--version']; import layover.desk.cli.__main__ as m"
     version = (ROOT / "pyproject.toml").read_text().split('version = "')[1].split('"')[0]
     assert printed(installed, f"{code}; m.app()", tmp_path) == f"layover {version}"
 
 
 def test_command_without_the_extra_says_what_to_install(installed: Path, tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.modules['typer'] = None; import layover.cli.main"],
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.modules['typer'] = None; import layover.desk.cli.main",
+        ],
         cwd=tmp_path,
         env={"PYTHONPATH": str(installed)},
         capture_output=True,

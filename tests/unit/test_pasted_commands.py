@@ -10,7 +10,7 @@ from support.pages import Page
 from support.zsh import misread
 
 ROOT = Path(__file__).parents[2]
-TEMPLATES = ROOT / "layers" / "shared" / "python" / "layover" / "cli" / "templates"
+TEMPLATES = ROOT / "layers" / "shared" / "python" / "layover" / "desk" / "cli" / "templates"
 HISTORY = {ROOT / "CHANGELOG.md"}
 PAGES = [
     Page(path)

@@ -29,7 +29,7 @@ async def test_first_agent_suspends_and_goes_on_as_its_own_test_says(
 
 
 def test_readme_says_where_logs_of_one_machine_are() -> None:
-    from layover.local.settings import Settings
+    from layover.desk.local.settings import Settings
 
     assert f"Functions and tools print to `{Settings().data / 'logs'}`." in README.text
 

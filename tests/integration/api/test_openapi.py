@@ -14,7 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from functions.api.console.assets import assets
 from functions.api.words import EXAMPLES, FIELDS, HEADERS
 from integration.api.kit import Api
-from layover.cdk.settings import Settings
+from layover.desk.cdk.settings import Settings
 from layover.values.deployment.access import DECIDE_METHODS, OPEN_PATHS, OPEN_POSTS
 
 ROOT = Path(__file__).parents[3]

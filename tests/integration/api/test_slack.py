@@ -21,8 +21,8 @@ from layover.adapters.channels.press_book import TablePressBook
 from layover.adapters.inmemory.table import InMemoryTable
 from layover.channels.block_kit import APPROVE, DENY, CallRef
 from layover.clock import rfc3339
+from layover.desk.local.channels.slack import PressFailed
 from layover.errors import RetryableError
-from layover.local.channels.slack import PressFailed
 from layover.ports.channels import ChannelPorts, SlackPorts
 from layover.values.channels import Address, ChannelKind, Notice, NoticeKind
 from layover.values.decision import ApprovalRule

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from layover.cli.chat.commands import Talk
-from layover.cli.chat.loop import Chat
-from layover.cli.client import NO_ANSWER, Api, ApiError, stream_base
+from layover.desk.cli.chat.commands import Talk
+from layover.desk.cli.chat.loop import Chat
+from layover.desk.cli.client import NO_ANSWER, Api, ApiError, stream_base
 
 Json = dict[str, Any]
 PATH = "/runs/run_1/events"

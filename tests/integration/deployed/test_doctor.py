@@ -13,9 +13,9 @@ import pytest
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from layover.cli.client import ApiError
-from layover.cli.doctor import WAKING_S, Doctor, main, ping
-from layover.cli.tokens import TokenFile
+from layover.desk.cli.client import ApiError
+from layover.desk.cli.doctor import WAKING_S, Doctor, main, ping
+from layover.desk.cli.tokens import TokenFile
 
 RUN = {"id": "run_1", "status": "success", "usage": {"total_tokens": 12, "cost_usd": 0.0004}}
 

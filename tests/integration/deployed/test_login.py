@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from layover.cli.client import ApiError
-from layover.cli.login import Callback, login
-from layover.cli.tokens import TokenFile
+from layover.desk.cli.client import ApiError
+from layover.desk.cli.login import Callback, login
+from layover.desk.cli.tokens import TokenFile
 from support.providers.oidc import Browser, Deployment
 from support.system.folders import folder
 

@@ -7,8 +7,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from layover.cli.client import ApiError
-from layover.cli.second_factor import ATTEMPTS, add_factor, enroll
+from layover.desk.cli.client import ApiError
+from layover.desk.cli.second_factor import ATTEMPTS, add_factor, enroll
 from support.providers.oidc import Browser, Deployment
 
 PASSWORD = "Secret-12345"

@@ -12,8 +12,8 @@ from botocore.exceptions import NoCredentialsError, NoRegionError
 from moto import mock_aws
 from typer.testing import CliRunner
 
-from layover.cli.main import app
-from layover.cli.users import Client, add, token
+from layover.desk.cli.main import app
+from layover.desk.cli.users import Client, add, token
 from layover.project import FILE
 
 REGION = "eu-west-1"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from botocore.config import Config
 
-from layover.local.aws.clients import make_client, session
-from layover.local.runner import Runner
-from layover.local.settings import Settings
+from layover.desk.local.aws.clients import make_client, session
+from layover.desk.local.runner import Runner
+from layover.desk.local.settings import Settings
 from support.system import folders as folders
 
 TOYS = Path(__file__).parent / "toys"

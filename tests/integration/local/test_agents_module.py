@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from layover.local.agents_module import LoadReport, load
-from layover.local.settings import Settings, child_variables
+from layover.desk.local.agents_module import LoadReport, load
+from layover.desk.local.settings import Settings, child_variables
 
 
 async def loaded(folder: Path, text: str, **more: timedelta) -> LoadReport:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from layover.local.aws.emulator import TABLE_NAME
+from layover.desk.local.aws.emulator import TABLE_NAME
 
 from .conftest import Served
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from layover.clock import SystemClock
-from layover.local.aws.emulator import BUCKET_NAME, TABLE_NAME
+from layover.desk.local.aws.emulator import BUCKET_NAME, TABLE_NAME
 
 from .conftest import Served
 

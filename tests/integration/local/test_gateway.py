@@ -12,10 +12,10 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from layover.local.functions.invocation import InvokeResult
-from layover.local.http import server as http_server
-from layover.local.http.gateway import Front
-from layover.local.http.server import HttpServer
+from layover.desk.local.functions.invocation import InvokeResult
+from layover.desk.local.http import server as http_server
+from layover.desk.local.http.gateway import Front
+from layover.desk.local.http.server import HttpServer
 from layover.values.deployment.access import OPEN_PATHS, OPEN_POSTS
 
 from .conftest import Served, eventually

@@ -15,9 +15,9 @@ import httpx2
 import psutil
 import pytest
 
-from layover.local.health import Health
-from layover.local.postgres_data import pid_file
-from layover.local.runner import Runner
+from layover.desk.local.health import Health
+from layover.desk.local.postgres_data import pid_file
+from layover.desk.local.runner import Runner
 
 from .conftest import eventually, settings_for, variables_for
 from .test_runner import SERVE
@@ -206,12 +206,12 @@ async def test_postgres_that_stays_down_is_said_and_tried_again(
         launch()
 
     monkeypatch.setattr(runner._postgres, "_launch", launch_if_allowed)
-    monkeypatch.setattr("layover.local.postgres._START_LIMIT_S", 0.0)
+    monkeypatch.setattr("layover.desk.local.postgres._START_LIMIT_S", 0.0)
     psutil.Process(int(pid_file(folder / "data" / "postgres")[0])).kill()
     status, said = await eventually(lambda: _down(runner.url), LIMIT_S)
     assert status == 503
     assert "PostgreSQL: it does not run, see " in said
-    monkeypatch.setattr("layover.local.postgres._START_LIMIT_S", 30.0)
+    monkeypatch.setattr("layover.desk.local.postgres._START_LIMIT_S", 30.0)
     allowed.append(True)
     await eventually(lambda: health(runner.url)[0] == 200, LIMIT_S)
 

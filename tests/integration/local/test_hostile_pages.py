@@ -8,10 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from layover.local.aws.emulator import BUCKET_NAME
-from layover.local.http.programs import ForPrograms
-from layover.local.http.server import HttpServer
-from layover.local.model.server import create_app
+from layover.desk.local.aws.emulator import BUCKET_NAME
+from layover.desk.local.http.programs import ForPrograms
+from layover.desk.local.http.server import HttpServer
+from layover.desk.local.model.server import create_app
 
 from .conftest import Served
 
@@ -181,8 +181,8 @@ async def test_name_and_port_of_another_host_reach_no_service_of_aws(
 async def test_key_of_another_runner_is_refused(served: Served) -> None:
     from botocore.exceptions import ClientError
 
-    from layover.local.aws.access_key import make_access_key
-    from layover.local.aws.clients import make_client
+    from layover.desk.local.aws.access_key import make_access_key
+    from layover.desk.local.aws.clients import make_client
 
     calls: dict[str, dict[str, str]] = {
         "list_tables": {},

@@ -15,22 +15,26 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from layover.local.aws.access_key import make_access_key
-from layover.local.aws.clients import make_client
-from layover.local.aws.emulator import Services
-from layover.local.aws.storage import Storage
-from layover.local.aws.wsgi import WsgiServer
-from layover.local.functions import execution_environment, lambda_service
-from layover.local.functions.execution_environment import ExecutionEnvironment, FunctionSpec, State
-from layover.local.functions.invocation import (
+from layover.desk.local.aws.access_key import make_access_key
+from layover.desk.local.aws.clients import make_client
+from layover.desk.local.aws.emulator import Services
+from layover.desk.local.aws.storage import Storage
+from layover.desk.local.aws.wsgi import WsgiServer
+from layover.desk.local.functions import execution_environment, lambda_service
+from layover.desk.local.functions.execution_environment import (
+    ExecutionEnvironment,
+    FunctionSpec,
+    State,
+)
+from layover.desk.local.functions.invocation import (
     FunctionNotFound,
     Invocation,
     InvokeResult,
     RequestTooLarge,
 )
-from layover.local.functions.lambda_service import FunctionPool, LambdaService
-from layover.local.postgres_data import lives
-from layover.local.settings import child_variables
+from layover.desk.local.functions.lambda_service import FunctionPool, LambdaService
+from layover.desk.local.postgres_data import lives
+from layover.desk.local.settings import child_variables
 
 from .conftest import Served, eventually, variables_for
 

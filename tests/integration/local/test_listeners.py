@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from layover.local.aws.wsgi import WsgiServer
-from layover.local.http.server import HttpServer
-from layover.local.wire import Request, Response, WireServer, listen_on_loopback
+from layover.desk.local.aws.wsgi import WsgiServer
+from layover.desk.local.http.server import HttpServer
+from layover.desk.local.wire import Request, Response, WireServer, listen_on_loopback
 
 
 def test_port_that_is_taken_is_an_error_and_leaves_no_socket() -> None:

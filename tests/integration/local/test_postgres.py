@@ -19,9 +19,9 @@ import psutil
 import psycopg
 import pytest
 
-from layover.local import postgres, postgres_data
-from layover.local.postgres import Postgres
-from layover.local.postgres_data import PostgresFailed, lives, pid_file, socket_folder
+from layover.desk.local import postgres, postgres_data
+from layover.desk.local.postgres import Postgres
+from layover.desk.local.postgres_data import PostgresFailed, lives, pid_file, socket_folder
 
 from .conftest import eventually
 
@@ -29,7 +29,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root may hand folders to
 NEVER_NAMED = """
 import asyncio, sys, time
 from pathlib import Path
-from layover.local.postgres import Postgres
+from layover.desk.local.postgres import Postgres
 Path.rename = lambda *_: time.sleep(3600)
 asyncio.run(Postgres(Path(sys.argv[1]), Path(sys.argv[2])).start())
 """

@@ -19,26 +19,26 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
-from layover.cli.main import app
+from layover.desk.cli.main import app
+from layover.desk.local.aws.access_key import AccessKey
+from layover.desk.local.aws.clients import make_client
+from layover.desk.local.postgres_data import lives, pid_file
+from layover.desk.local.runner import Runner, RunnerFailed
 from layover.keys import META, Keys
-from layover.local.aws.access_key import AccessKey
-from layover.local.aws.clients import make_client
-from layover.local.postgres_data import lives, pid_file
-from layover.local.runner import Runner, RunnerFailed
 
 from .conftest import TOYS, eventually, settings_for, variables_for
 
 LOCAL = {"X-Layover-Local": "1"}
 INITDB_HANGS = """
 import subprocess
-from layover.local import postgres, serve
+from layover.desk.local import postgres, serve
 postgres.prepare = lambda *_: subprocess.run(["sleep", "600"])
 serve._STOP_LIMIT_S = 0.5
 """
 SIGNAL_COMES_AGAIN = """
 import asyncio, signal
-from layover.local.postgres import Postgres
-from layover.local.runner import Runner
+from layover.desk.local.postgres import Postgres
+from layover.desk.local.runner import Runner
 async def hang(self):
     print("starting", flush=True)
     await asyncio.Event().wait()
@@ -56,8 +56,8 @@ Runner._start_aws, Postgres.stop = hang, stop_after_a_second_signal
 SERVE = f"""
 import asyncio, logging, sys
 from pathlib import Path
-from layover.local.serve import serve
-from layover.local.settings import Settings
+from layover.desk.local.serve import serve
+from layover.desk.local.settings import Settings
 data = Path(sys.argv[1])
 mine = dict(agents=sys.argv[3], python_path=data.parent) if sys.argv[3:] else dict()
 settings = Settings(port=int(sys.argv[2]), data=data, functions=Path({str(TOYS)!r}), **mine)
@@ -373,7 +373,7 @@ def test_timeout_of_a_mistyped_function_is_told_the_nearest() -> None:
 
 
 def test_environment_variables_of_a_real_account_stay_outside(folder: Path) -> None:
-    from layover.local.settings import child_variables
+    from layover.desk.local.settings import child_variables
 
     inherited = {
         "AWS_PROFILE": "prod",

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.local.aws.emulator import BUCKET_NAME
+from layover.desk.local.aws.emulator import BUCKET_NAME
 
 from .conftest import Served
 

@@ -11,8 +11,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from layover.local.http import socket_front
-from layover.local.http.socket_front import MESSAGE_LIMIT, Limits, WebSocketFront
+from layover.desk.local.http import socket_front
+from layover.desk.local.http.socket_front import MESSAGE_LIMIT, Limits, WebSocketFront
 from support.worlds.fronts import LIMIT_S, Clock, Function, serving
 
 SOON = timedelta(seconds=0.05)

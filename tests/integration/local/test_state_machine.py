@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from layover.local.aws.emulator import STATE_MACHINE_ARN
+from layover.desk.local.aws.emulator import STATE_MACHINE_ARN
 
 from .conftest import Served, eventually
 

@@ -13,15 +13,15 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError
 
-from layover.local.aws.access_key import make_access_key
-from layover.local.aws.clients import make_client
-from layover.local.aws.emulator import AwsServer, Services
-from layover.local.aws.storage import Storage
-from layover.local.aws.wsgi import WsgiServer
-from layover.local.functions.execution_environment import FunctionSpec
-from layover.local.functions.invocation import InvokeResult, LambdaError
-from layover.local.functions.lambda_service import LambdaService, result_in
-from layover.local.http.socket_front import WebSocketFront
+from layover.desk.local.aws.access_key import make_access_key
+from layover.desk.local.aws.clients import make_client
+from layover.desk.local.aws.emulator import AwsServer, Services
+from layover.desk.local.aws.storage import Storage
+from layover.desk.local.aws.wsgi import WsgiServer
+from layover.desk.local.functions.execution_environment import FunctionSpec
+from layover.desk.local.functions.invocation import InvokeResult, LambdaError
+from layover.desk.local.functions.lambda_service import LambdaService, result_in
+from layover.desk.local.http.socket_front import WebSocketFront
 
 from .test_lambda_service import LONG
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from layover.local.aws.clients import make_client
-from layover.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
-from layover.local.aws.storage import Storage, StorageFailed
-from layover.local.functions.lambda_service import LambdaService
+from layover.desk.local.aws.clients import make_client
+from layover.desk.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
+from layover.desk.local.aws.storage import Storage, StorageFailed
+from layover.desk.local.functions.lambda_service import LambdaService
 from support.aws.emulator import WAITS
 
 RESTS = {

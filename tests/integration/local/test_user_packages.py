@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from layover.local.agents_module import load
-from layover.local.functions.clock_file import ClockFile
-from layover.local.functions.execution_environment import FunctionSpec
-from layover.local.functions.invocation import Invocation
-from layover.local.functions.lambda_service import FunctionPool
-from layover.local.settings import Settings, child_variables, module_paths
-from layover.local.sources import Sources
+from layover.desk.local.agents_module import load
+from layover.desk.local.functions.clock_file import ClockFile
+from layover.desk.local.functions.execution_environment import FunctionSpec
+from layover.desk.local.functions.invocation import Invocation
+from layover.desk.local.functions.lambda_service import FunctionPool
+from layover.desk.local.settings import Settings, child_variables, module_paths
+from layover.desk.local.sources import Sources
 
 AGENTS = """
 import api.app, frame, resume.handler, turn

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from layover.local.aws.wsgi import Environ, StartResponse, WsgiServer
+from layover.desk.local.aws.wsgi import Environ, StartResponse, WsgiServer
 
 BODY = b'{"TableName": "layover"}'
 PLAIN = b"PUT /x HTTP/1.1\r\nHost: HOST\r\nContent-Length: 24\r\n\r\n" + BODY

@@ -30,7 +30,7 @@ async def reembed(*arguments: str, **variables: str) -> tuple[int | None, str, s
     """Exit code, output, errors."""
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "layover.cli.main", "reembed", *arguments],
+        *[sys.executable, "-m", "layover.desk.cli.main", "reembed", *arguments],
         env={**kept, "PYTHONPATH": str(ROOT / "functions"), "COLUMNS": "200", **variables},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from layover.adapters.aws.services import AwsServices
-from layover.local.aws.access_key import AccessKey, make_access_key
+from layover.desk.local.aws.access_key import AccessKey, make_access_key
 
 if TYPE_CHECKING:
-    from layover.local.aws.emulator import AwsServer
+    from layover.desk.local.aws.emulator import AwsServer
 
 WAITS: dict[str, Any] = {
     "StartAt": "Await",
@@ -48,7 +48,7 @@ def access_key() -> AccessKey:
 @cache
 def _session() -> Any:
     """One for all modules: it keeps the services' descriptions, which take long to read."""
-    from layover.local.aws.clients import session
+    from layover.desk.local.aws.clients import session
 
     return session(access_key())
 
@@ -57,7 +57,7 @@ class LocalAws:
     """Names and clients of a running server."""
 
     def __init__(self, server: "AwsServer") -> None:
-        from layover.local.aws import emulator as aws
+        from layover.desk.local.aws import emulator as aws
 
         self._server = server
         self._clients: dict[str, Any] = {}
@@ -91,8 +91,8 @@ def services_at(endpoint: str, key: AccessKey | None = None) -> AwsServices:
 @pytest.fixture(scope="module")
 async def aws(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalAws]:
     """Empty services with the table, the bucket and a state machine that waits for a token."""
-    from layover.local.aws.emulator import AwsServer
-    from layover.local.functions.lambda_service import LambdaService
+    from layover.desk.local.aws.emulator import AwsServer
+    from layover.desk.local.functions.lambda_service import LambdaService
 
     definition: Path = tmp_path_factory.mktemp("aws") / "machine.json"
     await asyncio.to_thread(definition.write_text, json.dumps(WAITS))

@@ -22,7 +22,7 @@ from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 from constructs import IConstruct
 
 from layover.cdk import Database, Domain, Layover
-from layover.cdk.constructs.acknowledge import acknowledge
+from layover.desk.cdk.constructs.acknowledge import acknowledge
 from support.aws.templates import BANK_KEY
 from support.pages import Page
 

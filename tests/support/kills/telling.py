@@ -7,9 +7,9 @@ from collections.abc import Callable
 from urllib.parse import urlencode
 
 from layover.channels.block_kit import APPROVE, CallRef
-from layover.local.channels import Outbox
-from layover.local.channels.services import SIGNING_SECRET, TOKEN
-from layover.local.channels.slack import FakeSlack
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.services import SIGNING_SECRET, TOKEN
+from layover.desk.local.channels.slack import FakeSlack
 from support.kills.torture import PAUSE_S, Client
 from support.system.system import Json, unique
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from layover.cli.chat.answer import Answer
-from layover.cli.chat.calls import signature
+from layover.desk.cli.chat.answer import Answer
+from layover.desk.cli.chat.calls import signature
 from layover.protocols.ag_ui import AgUiRun
 from layover.protocols.ui_messages import UiMessage, approval_of
 from support.logs import FOLDER, LOGS, Json, Log

@@ -20,7 +20,7 @@ import pytest
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
-from layover.local.postgres_data import end_leftover, pid_file, wheels_server
+from layover.desk.local.postgres_data import end_leftover, pid_file, wheels_server
 
 OWNER_ROLE = "layover_owner"
 START_LIMIT_S = 60.0

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from layover.adapters.inmemory.model import BACKGROUND
-from layover.local.model.server import embeddings
+from layover.desk.local.model.server import embeddings
 from support.providers import converse, messages, responses
 from support.providers.answers import Raw as Raw
 from support.providers.answers import Request as Request

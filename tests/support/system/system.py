@@ -448,8 +448,8 @@ class System:
 
     def aws(self, service: str) -> Any:
         """A boto3 client of the local services."""
-        from layover.local.aws.access_key import AccessKey
-        from layover.local.aws.clients import make_client
+        from layover.desk.local.aws.access_key import AccessKey
+        from layover.desk.local.aws.clients import make_client
 
         key = AccessKey(self.services["access_key_id"], self.services["secret_access_key"])
         return make_client(service, self.services["endpoint_url"], key)

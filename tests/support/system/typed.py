@@ -22,7 +22,16 @@ STOP_LIMIT_S = 30.0
 def served(data: Path, *options: str, **variables: str) -> Iterator[str]:
     """Yield the URL of `layover dev` with these options, in an environment without a provider."""
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG") if k in os.environ}
-    command = [sys.executable, "-m", "layover.cli.main", "dev", "--port", "0", "--data", str(data)]
+    command = [
+        sys.executable,
+        "-m",
+        "layover.desk.cli.main",
+        "dev",
+        "--port",
+        "0",
+        "--data",
+        str(data),
+    ]
     process = subprocess.Popen(
         [*command, *options],
         env=kept | {"PYTHONUNBUFFERED": "1"} | variables,

@@ -10,14 +10,14 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from layover.local.aws.emulator import Services
-from layover.local.aws.storage import Storage
-from layover.local.aws.wsgi import WsgiServer
-from layover.local.functions.invocation import InvokeResult, failure
-from layover.local.functions.lambda_service import LambdaService
-from layover.local.http.gateway import Front
-from layover.local.http.server import HttpServer
-from layover.local.http.socket_front import Limits, WebSocketFront
+from layover.desk.local.aws.emulator import Services
+from layover.desk.local.aws.storage import Storage
+from layover.desk.local.aws.wsgi import WsgiServer
+from layover.desk.local.functions.invocation import InvokeResult, failure
+from layover.desk.local.functions.lambda_service import LambdaService
+from layover.desk.local.http.gateway import Front
+from layover.desk.local.http.server import HttpServer
+from layover.desk.local.http.socket_front import Limits, WebSocketFront
 
 Event = dict[str, Any]
 LIMIT_S = 10.0

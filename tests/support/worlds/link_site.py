@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from functions.api.app import answer
-from layover.local.functions.invocation import InvokeResult
-from layover.local.http.cors import Cors
-from layover.local.http.gateway import Front
-from layover.local.http.server import HttpServer
+from layover.desk.local.functions.invocation import InvokeResult
+from layover.desk.local.http.cors import Cors
+from layover.desk.local.http.gateway import Front
+from layover.desk.local.http.server import HttpServer
 from layover.runtime import Runtime
 from layover.values.channels import Person
 from layover.values.decision import ApprovalRule
@@ -43,7 +43,7 @@ class LinkSite:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
-        """`layover.local.http.gateway.Functions`: the handler of `api`."""
+        """`layover.desk.local.http.gateway.Functions`: the handler of `api`."""
         assert name == "api"
         result = await asyncio.to_thread(self._answer, payload)
         return InvokeResult(json.dumps(result).encode())

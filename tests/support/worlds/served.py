@@ -16,10 +16,10 @@ from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.leases import TableLeases
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
+from layover.desk.local.functions.invocation import InvokeResult
+from layover.desk.local.http.gateway import Front
 from layover.ids import SequentialIds
 from layover.inprocess.drives import NoDeadline
-from layover.local.functions.invocation import InvokeResult
-from layover.local.http.gateway import Front
 from layover.memory.episodic.rules import hash_of
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
@@ -122,7 +122,8 @@ class Served:
         return self._runner.run(work)
 
     async def invoke(self, name: str, payload: bytes) -> InvokeResult:
-        """`layover.local.http.gateway.Functions`: the handler of `api`, then what the state machine does."""
+        """`layover.desk.local.http.gateway.Functions`: the handler of `api`, then what the state machine
+        does."""
         assert name == "api"
         event = json.loads(payload)
         result = await asyncio.to_thread(self._answer, event)

@@ -17,9 +17,9 @@ from layover.adapters.aws.services import AwsServices
 from layover.adapters.aws.signature import Signer
 from layover.adapters.channels.mail import DAY_PAUSE, PATH, MailSender, mail_client
 from layover.channels.mails import MAX_SUBJECT, write_mail
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.ses import LocalSes
 from layover.errors import RetryableError
-from layover.local.channels import Outbox
-from layover.local.channels.ses import LocalSes
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, ChannelKind, Channels, NoticeKind, NoticeLinks, Person
 from layover.values.decision import PendingApproval

@@ -18,8 +18,8 @@ from layover.channels.slack_forms import (
     text_view,
 )
 from layover.clock import ManualClock
+from layover.desk.local.channels.block_kit_rules import check_view
 from layover.errors import DecisionInvalid
-from layover.local.channels.block_kit_rules import check_view
 from layover.values.runs.run import SuspensionKind
 from support.slack import make_notice, texts
 

@@ -9,8 +9,8 @@ import pytest
 from layover.adapters.channels.slack import SlackSender, message_blocks
 from layover.channels.block_kit import APPROVE, escape
 from layover.declare.secret import Secret
+from layover.desk.local.channels.block_kit_rules import check_blocks
 from layover.errors import ConfigurationError, RetryableError
-from layover.local.channels.block_kit_rules import check_blocks
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, ChannelKind, NoticeKind, NoticeLinks
 from layover.values.decision import (

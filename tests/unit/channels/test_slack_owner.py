@@ -10,7 +10,7 @@ from layover.adapters.channels.press_book import TablePressBook
 from layover.adapters.inmemory.table import InMemoryTable
 from layover.channels.block_kit import APPROVE
 from layover.channels.slack_presses import answer_interaction
-from layover.local.channels.slack import PressFailed
+from layover.desk.local.channels.slack import PressFailed
 from layover.ports.channels import SlackPorts
 from layover.values.channels import ChannelKind
 from support.slack import SIGNING_SECRET, TOKEN, TOKEN_VARIABLE, SlackBench, buttons, visible

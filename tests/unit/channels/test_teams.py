@@ -14,9 +14,9 @@ from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.proxied import ProxiedClient
 from layover.channels.cards import MAX_BYTES, write_card
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.teams import LocalTeams
 from layover.errors import ConfigurationError
-from layover.local.channels import Outbox
-from layover.local.channels.teams import LocalTeams
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, ChannelKind, Channels, NoticeLinks
 from support.notices import NOW, the_notice

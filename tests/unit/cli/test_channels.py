@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.cli.channels import (
+from layover.desk.cli.channels import (
     VARIABLE,
     ChannelsDoctor,
     Finding,
@@ -23,10 +23,10 @@ from layover.cli.channels import (
     source_of,
     unknown_groups,
 )
+from layover.desk.local.channels import Outbox
+from layover.desk.local.channels.ses import LocalSes
+from layover.desk.local.channels.teams import LocalTeams
 from layover.errors import ConfigurationError, RetryableError
-from layover.local.channels import Outbox
-from layover.local.channels.ses import LocalSes
-from layover.local.channels.teams import LocalTeams
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.project import Project, ProjectSettings
 from layover.values.channels import Address, Channels, Notice, NoticeKind, NoticeLinks
@@ -281,7 +281,7 @@ async def run_doctor(folder: Path, *options: str) -> tuple[int | None, list[str]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "layover.cli",
+        "layover.desk.cli",
         "doctor",
         *options,
         cwd=folder,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from layover.cli.chat.commands import HELP, Talk
-from layover.cli.chat.loop import Chat, choose, command_of
-from layover.cli.client import ApiError
+from layover.desk.cli.chat.commands import HELP, Talk
+from layover.desk.cli.chat.loop import Chat, choose, command_of
+from layover.desk.cli.client import ApiError
 
 Json = dict[str, Any]
 ACTIVE = {"id": "run_1", "status": "suspended"}

@@ -12,10 +12,10 @@ import pytest
 from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadError
 
 from layover import shipped
-from layover.cli.deploy import needs
-from layover.cli.deploy.machine import Account, NoAccount, account_of
-from layover.cli.deploy.request import Request, RequestInvalid, request_of
-from layover.cli.deploy.run import main
+from layover.desk.cli.deploy import needs
+from layover.desk.cli.deploy.machine import Account, NoAccount, account_of
+from layover.desk.cli.deploy.request import Request, RequestInvalid, request_of
+from layover.desk.cli.deploy.run import main
 from layover.project import FILE, Project, ProjectInvalid, read
 
 ROOT = Path(__file__).parents[3]
@@ -186,9 +186,9 @@ def test_template_is_built_and_written(project: Project) -> None:
 
 def test_checkout_is_built_first(project: Project) -> None:
     assert shipped.CHECKOUT is not None
-    run = Recorder({"layover.cdk.build": 3})
+    run = Recorder({"layover.desk.cdk.build": 3})
     assert taken(replace(project, root=shipped.CHECKOUT), "synth", FakeMachine(), run) == 3
-    assert steps(run) == ["python -m layover.cdk.build"]
+    assert steps(run) == ["python -m layover.desk.cdk.build"]
 
 
 def test_deployment_is_checked_first_and_a_known_stack_is_deployed_once(project: Project) -> None:
@@ -197,8 +197,8 @@ def test_deployment_is_checked_first_and_a_known_stack_is_deployed_once(project:
     assert taken(project, "deploy", FakeMachine(), run, **options, yes=True) == 0
     given = "-c stage=prod -c retain=false --profile p --region r"
     assert steps(run) == [
-        f"python -m layover.cdk.preflight {given}",
-        f"python -m layover.cdk.preflight --new {given}",
+        f"python -m layover.desk.cdk.preflight {given}",
+        f"python -m layover.desk.cdk.preflight --new {given}",
         f"{CDK} deploy {APP} --require-approval never {given}",
     ]
 
@@ -215,7 +215,7 @@ def test_new_stack_is_deployed_without_protection_and_then_protected(project: Pr
 @pytest.mark.parametrize(
     ("word", "code", "count"),
     [
-        ("layover.cdk.preflight", 4, 1),
+        ("layover.desk.cdk.preflight", 4, 1),
         ("deploy", 5, 3),
         ("deploy", -2, 3),
     ],

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from layover.cli.evals import commit_of
+from layover.desk.cli.evals import commit_of
 from support.providers.openai import FakeOpenAI
 
 LAYOVER = Path(sys.executable).with_name("layover")

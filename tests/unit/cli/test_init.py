@@ -17,10 +17,10 @@ import yaml
 from pydantic import BaseModel
 
 from layover import __version__, shipped
-from layover.cdk.settings import Settings
-from layover.cli.scaffold import NotMade, make_project, template_names
-from layover.evals.read import parse_cases
-from layover.evals.write import with_case
+from layover.desk.cdk.settings import Settings
+from layover.desk.cli.scaffold import NotMade, make_project, template_names
+from layover.desk.evals.read import parse_cases
+from layover.desk.evals.write import with_case
 from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
 
 ROOT = Path(__file__).parents[3]

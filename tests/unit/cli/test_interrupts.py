@@ -6,9 +6,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from layover.cli.chat import answer, commands, loop
-from layover.cli.chat.commands import Talk
-from layover.cli.chat.loop import Chat
+from layover.desk.cli.chat import answer, commands, loop
+from layover.desk.cli.chat.commands import Talk
+from layover.desk.cli.chat.loop import Chat
 from unit.cli.test_chat import USAGE, Lines, Server
 
 FILES = {module.__file__ for module in (answer, commands, loop)}

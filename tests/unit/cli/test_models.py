@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, ModelSettings
-from layover.cli.models.command import main
-from layover.cli.models.listing import Listing, json_of, lines_of, list_models, of_stage
+from layover.desk.cli.models.command import main
+from layover.desk.cli.models.listing import Listing, json_of, lines_of, list_models, of_stage
 from layover.models import Model, OnDelta, Prompt, Reply
 from layover.project import FILE, find
 from layover.values.deployment.environment import Environment

@@ -11,9 +11,9 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from moto import mock_aws
 
-from layover.cli.client import ApiError
-from layover.cli.releases import PINS, Releases, pinned, releases
-from layover.local import newest_release
+from layover.desk.cli.client import ApiError
+from layover.desk.cli.releases import PINS, Releases, pinned, releases
+from layover.desk.local import newest_release
 from layover.project import FILE, Project, read
 from layover.shipped import release
 

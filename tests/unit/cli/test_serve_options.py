@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from layover.cli.serve_options import NoAgents, Options, settings_of
-from layover.local.settings import Settings, child_variables
+from layover.desk.cli.serve_options import NoAgents, Options, settings_of
+from layover.desk.local.settings import Settings, child_variables
 from layover.project import FILE, Project, find
 
 TOML = """

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from layover.cli.chat.terminal import ScreenTerminal, split_blocks
+from layover.desk.cli.chat.terminal import ScreenTerminal, split_blocks
 
 
 class Screen(io.StringIO):

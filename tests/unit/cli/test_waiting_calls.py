@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from layover.cli.chat.commands import Talk
-from layover.cli.chat.decisions import decide
-from layover.cli.chat.loop import Chat
-from layover.cli.client import ApiError
+from layover.desk.cli.chat.commands import Talk
+from layover.desk.cli.chat.decisions import decide
+from layover.desk.cli.chat.loop import Chat
+from layover.desk.cli.client import ApiError
 from unit.cli.test_chat import Json, Lines, pending, said
 
 

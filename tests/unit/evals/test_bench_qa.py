@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from layover.cli.bench_qa import Request, main
-from layover.cli.main import app
-from layover.evals.qa.data import DataInvalid, read_data
-from layover.evals.qa.judge import PAIRS
+from layover.desk.cli.bench_qa import Request, main
+from layover.desk.cli.main import app
+from layover.desk.evals.qa.data import DataInvalid, read_data
+from layover.desk.evals.qa.judge import PAIRS
 from layover.testing import HashingEmbedder, ScriptedModel, fail, say
 from layover.values.prompt import Prompt
 

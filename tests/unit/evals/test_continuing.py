@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from layover.cli.client import USAGE
-from layover.cli.evals import FAILED, Request, main
-from layover.cli.here import current
-from layover.evals.outcome import Outcome
+from layover.desk.cli.client import USAGE
+from layover.desk.cli.evals import FAILED, Request, main
+from layover.desk.cli.here import current
+from layover.desk.evals.outcome import Outcome
 
 MODULE = "continued_agents"
 AGENTS = """

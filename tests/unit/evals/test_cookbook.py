@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from layover.cli.evals import FAILED, Request, agents_of, main
-from layover.cli.here import current
-from layover.evals.read import read_cases
+from layover.desk.cli.evals import FAILED, Request, agents_of, main
+from layover.desk.cli.here import current
+from layover.desk.evals.read import read_cases
 from support.pages import Page
 
 ROOT = Path(__file__).parents[3]

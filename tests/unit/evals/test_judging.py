@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import pytest
 
 from layover import Agent
-from layover.evals.cases import Case
-from layover.evals.outcome import Outcome
-from layover.evals.play import Play
-from layover.evals.report import Head, interval, json_of, junit_of, lines_of
-from layover.evals.runs_file import Setup
-from layover.evals.suite import evaluate
+from layover.desk.evals.cases import Case
+from layover.desk.evals.outcome import Outcome
+from layover.desk.evals.play import Play
+from layover.desk.evals.report import Head, interval, json_of, junit_of, lines_of
+from layover.desk.evals.runs_file import Setup
+from layover.desk.evals.suite import evaluate
 from layover.testing import ScriptedModel, fail, say
 
 shop = Agent("shop", instructions="You sell furniture.")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from layover.evals.keep import draft_case
-from layover.evals.read import CasesInvalid, parse_cases
-from layover.evals.write import with_case
+from layover.desk.evals.keep import draft_case
+from layover.desk.evals.read import CasesInvalid, parse_cases
+from layover.desk.evals.write import with_case
 
 YAML, JSON = Path("shop.yaml"), Path("shop.json")
 LOOK_UP = {"id": "A1", "shipped": "2026-07-01"}

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, BlockTopics, ToolContext, mcp, tool
-from layover.evals.cases import Case
-from layover.evals.play import Play, play
-from layover.evals.stubs import StubsInvalid, check_stubs
+from layover.desk.evals.cases import Case
+from layover.desk.evals.play import Play, play
+from layover.desk.evals.stubs import StubsInvalid, check_stubs
 from support.mcp_servers import ScriptedServer, listed, serving
 
 PAID: list[float] = []

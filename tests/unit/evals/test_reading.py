@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from layover.evals.cases import CaseFile
-from layover.evals.read import CasesInvalid, read_cases
+from layover.desk.evals.cases import CaseFile
+from layover.desk.evals.read import CasesInvalid, read_cases
 
 LEAST = "cases:\n  - name: a\n    input: hi\n    expect: {}\n"
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.cli.main import app
-from layover.evals.replacements import Fate, StatementPair, fate_of, measure_replacements
+from layover.desk.cli.main import app
+from layover.desk.evals.replacements import Fate, StatementPair, fate_of, measure_replacements
 
 SHIPPED = StatementPair("Order A-1 is in preparation.", "Order A-1 is shipped.", replaces=True)
 OTHER = StatementPair("Order A-1 is shipped.", "Order B-2 is shipped.", replaces=False)

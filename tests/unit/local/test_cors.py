@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from layover.local.http.cors import Cors
+from layover.desk.local.http.cors import Cors
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

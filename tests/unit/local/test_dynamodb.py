@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from layover.local.aws.dynamodb.errors import DynamoDBError
-from layover.local.aws.dynamodb.service import DynamoDB
-from layover.local.aws.storage import Storage
+from layover.desk.local.aws.dynamodb.errors import DynamoDBError
+from layover.desk.local.aws.dynamodb.service import DynamoDB
+from layover.desk.local.aws.storage import Storage
 
 TABLE: dict[str, Any] = {
     "TableName": "t",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from layover.clock import SystemClock, install_offset
-from layover.local.aws.events import Events
-from layover.local.aws.queue import BATCH, MAX_PAUSE, MAX_RECEIVES, Poller, Queue
-from layover.local.aws.storage import Storage
-from layover.local.functions.invocation import InvokeResult, failure
+from layover.desk.local.aws.events import Events
+from layover.desk.local.aws.queue import BATCH, MAX_PAUSE, MAX_RECEIVES, Poller, Queue
+from layover.desk.local.aws.storage import Storage
+from layover.desk.local.functions.invocation import InvokeResult, failure
 
 TAKES = ["ApprovalRequested", "ApprovalDecided"]
 

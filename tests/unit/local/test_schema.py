@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from layover.local.schema import digest_of, is_applied, note
+from layover.desk.local.schema import digest_of, is_applied, note
 
 
 @pytest.fixture

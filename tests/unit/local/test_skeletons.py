@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, TypeAdapter
 
 from layover.approvals.schema_errors import schema_errors
-from layover.local.terminal.skeletons import skeleton
+from layover.desk.local.terminal.skeletons import skeleton
 
 
 class Colour(Enum):

@@ -5,10 +5,10 @@ import json
 from typing import Any
 
 from layover.clock import loop_time
+from layover.desk.local.aws.states.errors import StateFailed
+from layover.desk.local.aws.states.service import StepFunctions
+from layover.desk.local.aws.storage import Storage
 from layover.dice import SeededDice
-from layover.local.aws.states.errors import StateFailed
-from layover.local.aws.states.service import StepFunctions
-from layover.local.aws.storage import Storage
 from support.worlds.loops import Skipping
 
 RETRY = {"ErrorEquals": ["States.ALL"], "MaxAttempts": 9, "JitterStrategy": "FULL"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from layover.local.aws.storage import Storage
+from layover.desk.local.aws.storage import Storage
 
 LARGE = "x" * 500_000
 FEW, MANY = 40, 1_000_000

@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from layover.local.agents_module import LoadReport
-from layover.local.development import Reloader, problem_of, problems_of
-from layover.local.functions.log_lines import format_entry
-from layover.local.runner import model_notice
-from layover.local.serve import variables_of
-from layover.local.sources import Sources
-from layover.local.terminal.lines import RunLines
-from layover.local.terminal.show import RunWatch, say
+from layover.desk.local.agents_module import LoadReport
+from layover.desk.local.development import Reloader, problem_of, problems_of
+from layover.desk.local.functions.log_lines import format_entry
+from layover.desk.local.runner import model_notice
+from layover.desk.local.serve import variables_of
+from layover.desk.local.sources import Sources
+from layover.desk.local.terminal.lines import RunLines
+from layover.desk.local.terminal.show import RunWatch, say
 from support.providers.openai import FakeOpenAI
 
 OUTCOME = {
@@ -440,7 +440,7 @@ async def test_server_that_is_not_ready_is_said() -> None:
 async def test_server_that_takes_and_never_answers_is_said_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("layover.local.development._CHECK_LIMIT_S", 0.2)
+    monkeypatch.setattr("layover.desk.local.development._CHECK_LIMIT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         (problem,) = await problems_of({"OPENAI_BASE_URL": url}, ["qwen"])

@@ -4,7 +4,7 @@ import asyncio
 
 from typer.testing import CliRunner, Result
 
-from layover.cli.main import app
+from layover.desk.cli.main import app
 from support.mcp_servers import Raw, ScriptedServer, listed, serving
 
 ORDER = {"type": "object", "properties": {"id": {}, "fast": {}}, "required": ["id"]}

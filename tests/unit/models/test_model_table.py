@@ -14,7 +14,7 @@ from layover.adapters.http.request import Url
 from layover.adapters.models.bedrock.chat import BedrockChat
 from layover.adapters.models.openai_chat import OPENAI_BASE_URL, OpenAIChat
 from layover.adapters.models.providers import Providers
-from layover.cli.models.table import FEATURES, SUPPORT, Feature, Support
+from layover.desk.cli.models.table import FEATURES, SUPPORT, Feature, Support
 from layover.errors import ModelError
 from layover.values.message import FilePart, Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt, Reply, ToolSpec

@@ -10,10 +10,10 @@ from layover.adapters.aws.services import AwsServices
 from layover.adapters.models.openai_chat import OpenAIChat
 from layover.adapters.models.providers import Providers, find_key, make_model
 from layover.adapters.prices import context_window, look_up_first, window_of
-from layover.cdk.settings import Settings
+from layover.desk.cdk.settings import Settings
+from layover.desk.local.settings import Settings as Runner
+from layover.desk.local.settings import child_variables
 from layover.errors import ConfigurationError, ModelError
-from layover.local.settings import Settings as Runner
-from layover.local.settings import child_variables
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import ProviderAddress
 from layover.values.prompt import Prompt

@@ -14,9 +14,9 @@ import pytest
 from layover.adapters.models.replies import Assembly
 from layover.adapters.models.sse import EventParser
 from layover.context.rendering import HEARD
+from layover.desk.local.model.mind import WHO, Thought, think
+from layover.desk.local.model.server import create_app, embed_text
 from layover.ids import SequentialIds
-from layover.local.model.mind import WHO, Thought, think
-from layover.local.model.server import create_app, embed_text
 from layover.values.prompt import Reply
 
 TODAY = date(2026, 11, 21)  # a Saturday

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from layover.local.model.background import observations
-from layover.local.model.background import summary as summarise
+from layover.desk.local.model.background import observations
+from layover.desk.local.model.background import summary as summarise
 from layover.memory.compaction import observer, summary
 from layover.values.message import Message, Role, TextPart
 

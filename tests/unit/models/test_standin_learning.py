@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover.local.model.background import entries
+from layover.desk.local.model.background import entries
 
 FAULT = "My lamp flickers whenever I dim it below 30 percent."
 

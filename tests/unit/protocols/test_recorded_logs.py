@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from layover.cli.chat import answer
-from layover.cli.chat.calls import signature
+from layover.desk.cli.chat import answer
+from layover.desk.cli.chat.calls import signature
 from layover.protocols import ag_ui, ui_messages
 from layover.protocols.changes import Change, Unknown, is_in_answer
 from layover.protocols.event_json import EventJson

@@ -1,7 +1,7 @@
 import { parseJson } from "./numbers.js";
 import { S } from "./strings.js";
 
-/** The form of the file that this page reads: `layover_eval`, as `layover.evals.report` writes it. */
+/** The form of the file that this page reads: `layover_eval`, as `layover.desk.evals.report` writes it. */
 const FORM = 1;
 
 /** A file that cannot be compared. The message says why. */

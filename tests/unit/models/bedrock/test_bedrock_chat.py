@@ -234,7 +234,7 @@ async def test_both_apis_are_in_the_regions_own_host(
 
 def test_profiles_begin_as_the_deployment_says() -> None:
     # Seconds: for no worker that only collects.
-    from layover.cdk.constructs.models import PROFILE
+    from layover.desk.cdk.constructs.models import PROFILE
 
     assert families.PROFILE.pattern == PROFILE.pattern
 

@@ -1,0 +1,1 @@
+"""The deployment: construct, settings, builds and checks. `layover.cdk` is its front."""

@@ -1,0 +1,120 @@
+"""The way from the bus to people: a queue behind the bus, and the function that empties it
+(docs/adr/0021-channels.md)."""
+
+import json
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from layover.desk.cdk.constructs.acknowledge import acknowledge
+from layover.desk.cdk.constructs.time import duration
+from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, KEPT, NOTIFY, PAUSE_FACTOR
+from layover.desk.cdk.settings import Settings
+from layover.values.decision import BusEvent
+
+SOURCE = "layover"
+STANDARD_BYTES = 4096
+"""The largest parameter that costs nothing."""
+
+
+class ChannelDocument(Construct):
+    """The configuration of channels as a parameter, because variables of a function have 4 KB in all."""
+
+    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+        super().__init__(scope, id)
+        text = json.dumps(settings.channels, ensure_ascii=False, separators=(",", ":"))
+        is_large = len(text.encode()) > STANDARD_BYTES
+        self.name = settings.channels_parameter
+        ssm.StringParameter(
+            self,
+            "Document",
+            parameter_name=self.name,
+            string_value=text,
+            description=f"{settings.prefix}: where people are told of calls that wait for them",
+            tier=ssm.ParameterTier.ADVANCED if is_large else ssm.ParameterTier.STANDARD,
+        )
+
+
+class ChannelQueue(Construct):
+    """The way of an event about a waiting call from the bus to `notify`, at least once. An event that was not
+    handled for an hour is in `dead`, where an alarm sees it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        bus: events.IEventBus,
+        notify: lambda_.IFunction,
+    ) -> None:
+        super().__init__(scope, id)
+        self.dead = sqs.Queue(
+            self,
+            "Dead",
+            queue_name=f"{settings.prefix}-{NOTIFY}-dead",
+            retention_period=duration(KEPT),
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+        )
+        queue = sqs.Queue(
+            self,
+            "Queue",
+            queue_name=f"{settings.prefix}-{NOTIFY}",
+            visibility_timeout=duration(PAUSE_FACTOR * settings.functions[NOTIFY].timeout),
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead, max_receive_count=ATTEMPTS),
+        )
+        events.Rule(
+            self,
+            "Rule",
+            description="Calls that wait for people, and what became of them",
+            event_bus=bus,
+            event_pattern=events.EventPattern(
+                source=[SOURCE], detail_type=[event.value for event in BusEvent]
+            ),
+            targets=[targets.SqsQueue(queue, dead_letter_queue=self.dead)],
+        )
+        acknowledge(
+            self.dead,
+            ("Serverless-SQSRedrivePolicy", "It is where messages end: an alarm watches it."),
+        )
+        acknowledge(
+            notify,
+            (
+                "Serverless-LambdaEventSourceMappingDestination",
+                "The queue puts aside what fails again and again.",
+            ),
+        )
+        notify.add_event_source(
+            sources.SqsEventSource(
+                queue, batch_size=BATCH, max_concurrency=AT_ONCE, report_batch_item_failures=True
+            )
+        )
+
+
+def identities(scope: Construct) -> str:
+    """Return the ARN of all identities of SES: an account in its sandbox also checks that of whoever gets a
+    mail."""
+    return Stack.of(scope).format_arn(
+        service="ses",
+        resource="identity",
+        resource_name="*",
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )
+
+
+def mail_statement(scope: Construct, settings: Settings) -> iam.PolicyStatement:
+    """Return the permission to send mail from the one address of the settings."""
+    return iam.PolicyStatement(
+        actions=["ses:SendEmail"],
+        resources=[identities(scope)],
+        conditions={"StringEquals": {"ses:FromAddress": settings.places.mail_from}},
+    )

@@ -1,0 +1,853 @@
+"""Every number of a deployment, with its unit, and the deployer's choices."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from layover.desk.cdk.providers import ContextWindows, FurtherProviders, keys_of
+from layover.errors import ConfigurationError, nearest, unknown_name
+from layover.project import FILE, read
+from layover.values.channels import Channels
+from layover.values.deployment.providers import (
+    BEDROCK_PREFIX,
+    HASHING_PREFIX,
+    OFFLINE_PREFIX,
+    ProviderAddress,
+)
+from layover.values.lease import max_waits
+from layover.values.refusals import refusal
+
+
+class Provider(StrEnum):
+    """The provider of the models."""
+
+    OPENAI = "openai"
+    """OpenAI, or any server that speaks its API: with a key."""
+    BEDROCK = "bedrock"
+    """Amazon Bedrock in the stack's region: with the functions' roles, and only the named models."""
+
+
+class Mfa(StrEnum):
+    """The rule of a second factor (TOTP) for the stack's own users."""
+
+    REQUIRED = "required"
+    """For every user: Cognito's pages ask for it at the first sign-in."""
+    OPTIONAL = "optional"
+    """For users who have enrolled by `layover mfa`."""
+    OFF = "off"
+
+
+class Nat(StrEnum):
+    """The route from the private subnets of the functions to the internet."""
+
+    INSTANCE = "instance"
+    """One small instance in the stack, which updates itself."""
+    GATEWAY = "gateway"
+    """AWS's NAT gateway: ten times the price, nothing to look after."""
+    NONE = "none"
+    """A VPC of the deployer's: its subnets have a way out already."""
+
+
+class FunctionSettings(BaseModel):
+    """Memory, time and reach of one Lambda function."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_mib: int = Field(ge=128, le=10_240)
+    """CPU comes with it: 1,769 MiB are one core."""
+    timeout: timedelta
+    postgres: bool = True
+    """True if it connects to Postgres, from the private subnets."""
+    model: bool = False
+    """True if it calls chat models."""
+    tools: bool = False
+    """True if it runs the tools of the agents."""
+
+
+FUNCTIONS: Mapping[str, FunctionSettings] = {
+    # An HTTP API gives up on its function after 30 s (docs/aws-facts.md#api-gateway).
+    "api": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=29)),
+    # 900 s is the most that Lambda gives: a turn that needs more yields to a fresh invocation.
+    "turn": FunctionSettings(
+        memory_mib=1024, timeout=timedelta(seconds=900), model=True, tools=True
+    ),
+    "resume": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), tools=True),
+    "extract": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
+    "compact": FunctionSettings(memory_mib=1024, timeout=timedelta(seconds=900), model=True),
+    "settle": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
+    "sweep": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=60)),
+    # A WebSocket API gives up after 29 s; a replay of missed events stops at 20 s.
+    "sockets": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=29), postgres=False),
+    # A REST API ends a stream after 15 minutes.
+    "streams": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=900)),
+    # It waits for Slack, mail and Teams, in the time of a batch of events.
+    "notify": FunctionSettings(memory_mib=512, timeout=timedelta(seconds=30), postgres=False),
+    # Five minutes for a waking database, two for the lock, and the migrations themselves.
+    "migrate": FunctionSettings(memory_mib=512, timeout=timedelta(minutes=14)),
+}
+"""By the name of the folder in `functions/`."""
+
+
+class Statement(BaseModel):
+    """One permission of the functions that run tools."""
+
+    # A condition that was left out without a word would allow more than was meant.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+
+
+DEV = "dev"
+"""The stage if none is named."""
+STAGES = "infra/stages"
+"""Folder of a deployer's settings for each stage."""
+USE, ACT_AS = "layover/use", "layover/act-as"
+OPERATE, AUDIT, READ = "layover/operate", "layover/audit", "layover/read-content"
+"""The scopes that the stack's own user pool gives."""
+SUBNET = re.compile("subnet-[0-9a-f]+")
+PROXY = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?/?")
+BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
+"""The id of a model on Bedrock: no wildcard, no ARN, no maker before a slash."""
+TITAN = "amazon.titan-embed-text-"
+"""Beginning of the ids of the embedders that have an adapter."""
+IN_CODE = frozenset(
+    {
+        "agents",
+        "channel_secrets",
+        "channels",
+        "functions",
+        "has_own_vpc",
+        "tool_env",
+        "tool_policies",
+        "tool_secrets",
+    }
+)
+"""Settings that the command line cannot express."""
+BUILT_PATHS = frozenset({"stages", "layer", "code"})
+"""Settings that name folders of the machine that deploys, and nothing of the deployment."""
+OF_THE_CDK = frozenset({"cli-telemetry", "acknowledged-issue-numbers"})
+"""Names that the CDK keeps in `cdk.json` and `cdk.context.json`, and that have neither `@` nor a colon."""
+LOOKED_UP_BY_THE_CDK = frozenset(
+    {
+        "ami",
+        "availability-zones",
+        "cc-api-provider",
+        "endpoint-service-availability-zones",
+        "hosted-zone",
+        "key-provider",
+        "load-balancer",
+        "load-balancer-listener",
+        "plugin",
+        "security-group",
+        "ssm",
+        "vpc-provider",
+    }
+)
+"""Beginnings of names in `cdk.context.json`: `vpc-provider:account=1:...`. They are written out, because the
+import of the CDK starts a process."""
+MAX_CHANNELS = 8192
+"""Bytes of the largest parameter that SSM takes."""
+GROUP = r"""^[^\s,;\[\]"]{1,128}$"""
+"""A group's name, as Cognito and `Approval` take it."""
+MACHINE_SCOPES = ("operate", "audit", "read-content")
+"""Scopes that a backend's client has only if a setting says so."""
+RESERVED = ("aws", "amazon", "cognito")
+"""Words that Cognito refuses in a domain, of which the names are a part."""
+SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+-[A-Za-z0-9]{6}")
+"""A secret of Secrets Manager: IAM compares ARNs with the six characters that it puts behind the name."""
+WAITS_OF_A_NEW_ACCOUNT = 5
+"""An account begins with a concurrency of 10 for everything."""
+
+
+def _names(value: object) -> object:
+    """Split the command line's `a,b`."""
+    return [v.strip() for v in value.split(",") if v.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+TUNED: Mapping[str, str] = {
+    name: f"LAYOVER_{name.upper()}"
+    for name in (
+        "model",
+        "embedder_model",
+        "title_model",
+        "observer_model",
+        "extractor_model",
+        "last_messages",
+        "semantic_recall_top_k",
+        "node_memory_days",
+        "log_level",
+        "run_retention_days",
+        "thread_retention_days",
+        "entry_retention_days",
+        "observer_message_tokens",
+        "reflector_observation_tokens",
+        "daily_tokens",
+        "daily_cost_usd",
+        "scope",
+        "act_as_scope",
+        "operate_scope",
+        "audit_scope",
+        "read_content_scope",
+        "groups_claim",
+        "login_scope",
+        "audit_days",
+        "max_user_waits",
+        "max_user_streams",
+        "docs",
+        "runs_per_minute",
+    )
+}
+"""Settings that functions get as they are: field -> variable."""
+
+
+class Settings(BaseModel):
+    """The settings of a deployment. `[stages.STAGE]` of `layover.toml` or `infra/stages/STAGE.json` keeps its
+    fields; context wins over it: `layover deploy --stage prod -c retain=false`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="layover", max_length=20, pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
+    """Beginning of every name, so that an account can hold several projects. It stays as it is: another one
+    makes everything anew."""
+    stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
+    """Part of every name, so that an account can hold several stages."""
+    database: Literal["vpc"] = "vpc"
+    """Aurora Serverless v2 in private subnets, the only form."""
+    retain: bool = True
+    """Data outlives the stack: the table and the bucket stay, and the cluster leaves a snapshot. `false`
+    leaves nothing."""
+    protection: bool = True
+    """Protect the stack, and all that `retain` keeps, against deletion. `make deploy` makes a new stack
+    without protection, so that a first deployment that fails can be removed. To take a stack down, turn it
+    off."""
+    adopt_table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.-]{3,255}$")
+    """Name of an existing table, which an earlier stack left or which was restored. The stack uses an adopted
+    resource and never changes or deletes it; its properties (indexes, TTL, CORS, MFA) stay as they are.
+    Without the setting the next deployment would begin with an empty one, so it stays in the stage's file."""
+    adopt_bucket: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+    adopt_user_pool: str | None = Field(default=None, pattern=r"^[a-z0-9-]+_[A-Za-z0-9]+$")
+    """Id of an existing user pool. The stack makes clients, scopes and the host of the sign-in pages in
+    it."""
+    restore_snapshot: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9:_-]*$")
+    """Snapshot from which the cluster is restored: an identifier or an ARN. It stays in the stage's file as
+    well, because CloudFormation replaces a cluster whose snapshot changes."""
+    issuer: str | None = None
+    """Your own OIDC provider, instead of Cognito."""
+    audience: Names = ()
+    """Audiences, one of which a token of `issuer` has to name."""
+    client_id: str | None = None
+    """The public client at `issuer` with which `layover login` signs people in."""
+    scope: str = USE
+    """Scope that every token needs. ID tokens have none, so they are refused."""
+    act_as_scope: str = ACT_AS
+    """Scope with which a backend names the end user (`X-Layover-Resource`)."""
+    operate_scope: str = OPERATE
+    """Scope with which an operator lists, cancels, redrives and denies all users' runs."""
+    audit_scope: str = AUDIT
+    """Scope with which an auditor reads decisions and operations, over all users."""
+    read_content_scope: str = READ
+    """Scope with which an operator also reads what all users' runs say."""
+    groups_claim: str | None = None
+    """LAYOVER_GROUPS_CLAIM: the claim of a token that names the caller's groups."""
+    operate_group: str | None = Field(default=None, pattern=GROUP)
+    """LAYOVER_OPERATE_GROUP: its members are operators. In a user pool that Layover made it is
+    `layover-operators`; elsewhere, without it, only `operate_scope` makes an operator."""
+    audit_group: str | None = Field(default=None, pattern=GROUP)
+    """LAYOVER_AUDIT_GROUP: likewise for auditors, `layover-auditors`."""
+    read_content_group: str | None = Field(default=None, pattern=GROUP)
+    """LAYOVER_READ_CONTENT_GROUP: likewise for `read_content_scope`, `layover-readers`."""
+    login_scope: str | None = None
+    """LAYOVER_LOGIN_SCOPE: the scopes to ask `issuer` for when a person signs in, where they have other names
+    than in its tokens."""
+    sign_up: bool = False
+    """Open the user pool for sign-up to everyone."""
+    machine_client: bool = False
+    """Give the user pool a client for your backend (Cognito bills those by the month)."""
+    machine_scopes: Names = ()
+    """Scopes of that client besides `use` and `act-as`: `operate`, `audit`, `read-content`."""
+    groups: Names = ()
+    """Groups that the stack makes in its own user pool, besides those that `Approval` names in the agents'
+    code: for names that the code computes, of which synthesis warns."""
+    connections: bool = False
+    """True: users connect accounts although the agents' code has no such `Connection` that synthesis can
+    read, because a package of others has it. All `tool_secrets` are then for the functions that ask its
+    service, the API among them."""
+    callback_urls: Names = ()
+    """URLs of your own front ends to which the user pool's pages send browsers back, letter by letter."""
+    origins: Names = ()
+    """Web origins that may call the API and put files into the bucket."""
+    alarms_email: str | None = None
+    budget_usd: float | None = Field(default=None, gt=0)
+    """US dollars of the whole account in a month; mails at 80 % spent and at 100 % forecast."""
+    daily_tokens: int | None = Field(default=None, ge=1)
+    """Tokens for each user and day (UTC). After that, no step of their runs begins."""
+    daily_cost_usd: Decimal | None = Field(default=None, gt=0)
+    runs_per_minute: int | None = Field(default=None, ge=1)
+    api_concurrency: int = Field(default=100, ge=0)
+    """Simultaneous invocations of `api`, long polls included, that are reserved for it. The rest of the
+    account's concurrency is for runs. 0 reserves nothing (necessary in an account with less than 200)."""
+    mfa: Mfa = Mfa.OPTIONAL
+    nat: Nat = Nat.INSTANCE
+    vpc_id: str | None = Field(default=None, pattern="^vpc-[0-9a-f]+$")
+    """An existing VPC, which the stack uses instead of making one; with `nat=none`."""
+    has_own_vpc: bool = False
+    """True if the program that makes the stack gives it a VPC (`Layover(vpc=...)`)."""
+    function_subnets: Names = ()
+    """Ids of its subnets from which functions reach the model provider and AWS."""
+    database_subnets: Names = ()
+    """Ids of its subnets for the database, in at least two zones."""
+    https_proxy: str | None = None
+    """URL of the proxy that is the only way out of `function_subnets`: the functions there get it as
+    HTTPS_PROXY, for models and for AWS. It is in plain sight, so it has no password."""
+    no_proxy: Names = ()
+    """Hosts that those functions ask directly (NO_PROXY): the endpoints that the VPC has."""
+    docs: bool = False
+    """Serve `/docs`, without a token."""
+    max_user_waits: int | None = Field(default=None, ge=0)
+    """Requests of one user that may wait at the same time; any further one is answered at once."""
+    max_user_streams: int | None = Field(default=None, ge=0)
+    """Streams of one user that may be open at the same time."""
+    max_waits: int | None = Field(default=None, ge=0)
+    """Waiting requests of all users, and as many streams. Without it, 60 % of `api_concurrency`, or 5 if
+    nothing is reserved."""
+    nat_ami: str | None = None
+    """Image of the NAT instance (`ami-...`); without it, Amazon Linux 2023 of the day when it is made."""
+
+    provider: Provider = Provider.OPENAI
+    """LAYOVER_PROVIDER."""
+    model: str | None = None
+    """LAYOVER_MODEL; `layover.values.deployment.environment` describes this and the others of `TUNED`."""
+    models: Names = ()
+    """Further models that agents name. On Bedrock, roles may call only these and the ones named below."""
+    embedder_model: str | None = None
+    title_model: str | None = None
+    observer_model: str | None = None
+    extractor_model: str | None = None
+    last_messages: int | None = Field(default=None, ge=1)
+    semantic_recall_top_k: int | None = Field(default=None, ge=1)
+    observer_message_tokens: int | None = Field(default=None, ge=1)
+    reflector_observation_tokens: int | None = Field(default=None, ge=1)
+    node_memory_days: int | None = Field(default=None, ge=1)
+    run_retention_days: int | None = Field(default=None, ge=1)
+    audit_days: int | None = Field(default=None, ge=1)
+    thread_retention_days: int | None = Field(default=None, ge=1)
+    entry_retention_days: int | None = Field(default=None, ge=1)
+    log_level: str | None = Field(default=None, pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    otlp_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """OTEL_EXPORTER_OTLP_ENDPOINT: the receiver of traces and metrics, without `/v1/traces`. The agents'
+    requirements list its packages (docs/guides/tracing.md)."""
+    otlp_headers_parameter: str = ""
+    """SSM SecureString parameter with the receiver's headers, made by hand: `authorization=Bearer ...`."""
+    trace_content: bool = False
+    """True: traces also say what messages, arguments and results say, as the agents' hooks leave them."""
+    openai_base_url: str | None = None
+    """OPENAI_BASE_URL."""
+    api_key_parameter: str = ""
+    """SSM SecureString parameter with its key, made by hand; else `/layover/STAGE/openai-api-key`."""
+    providers: FurtherProviders = Field(default={})
+    """LAYOVER_PROVIDERS: the keys are in SSM SecureString parameters, made by hand."""
+
+    context_windows: ContextWindows = Field(default={})
+    """LAYOVER_CONTEXT_WINDOWS: tokens by the names of models that the catalogue does not know."""
+
+    revision: str = Field(default="", max_length=64)
+    """Any text: another one publishes every function anew. It is for what a template does not show, such as a
+    cluster of your own that another one has replaced under the same name."""
+
+    stages: str = STAGES
+    """Folder with a file of settings for each stage."""
+    layer: str = "build/layer"
+    """Folder that `layover.desk.cdk.build` made for the layer."""
+    code: str = "build/functions"
+    """Folder that `layover.desk.cdk.build` made of the functions and the agents."""
+
+    agents: str = Field(default="user_agents", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """LAYOVER_AGENTS: the package of the agents in `code`."""
+    tool_env: Mapping[str, str] = Field(default={})
+    """Environment variables of the functions that run tools. They are in plain sight, so nothing secret
+    belongs here."""
+    tool_secrets: Mapping[str, str] = Field(default={})
+    """Environment variable -> name of an SSM SecureString parameter, or ARN of a secret of Secrets Manager.
+    The variable holds that, and the functions may read it: `{"SHOP_KEY": "/shop/api-key"}`."""
+    tool_policies: tuple[Statement, ...] = ()
+    """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the same functions."""
+    channels: Mapping[str, Any] = Field(default={})
+    """The places in which people are told of calls that wait for them (`layover.values.channels.Channels`).
+    Without it nobody is told by Layover."""
+    channel_secrets: Mapping[str, str] = Field(default={})
+    """As `tool_secrets`, for channels: `SLACK_BOT_TOKEN`, `SLACK_SIGNING_SECRET`, and the URLs of Teams by
+    the names that `channels` has."""
+    functions: Mapping[str, FunctionSettings] = FUNCTIONS
+
+    database_name: str = "layover"
+    database_min_acu: float = 0
+    """Aurora capacity units; 0 lets the cluster pause."""
+    database_max_acu: float = 4
+    database_pause: timedelta = timedelta(seconds=300)
+    """Time without a connection until it pauses. Aurora takes no less."""
+    database_backup: timedelta = timedelta(days=7)
+    turn_waits_for_database: timedelta = timedelta(seconds=90)
+    """A paused cluster takes 15 to 30 s to wake. A turn waits for it, because it never skips history."""
+    api_waits_for_database: timedelta = timedelta(seconds=20)
+    """Part of a request's time; after that, 503 asks the client to try again."""
+    migrate_response: timedelta = timedelta(minutes=15)
+    """CloudFormation gives up on the migrations after this; `migrate` itself has 14 minutes."""
+    sweep_every: timedelta = timedelta(minutes=1)
+    log_retention: timedelta = timedelta(days=30)
+    unfinished_uploads: timedelta = timedelta(days=1)
+    """Age at which the parts of an incomplete upload are deleted."""
+    api_rate: int = 50
+    """Requests a second over all users; beyond that, 429."""
+    api_burst: int = 100
+    open_rate: int = 2
+    """The same for each path that needs no token, because nobody knows the caller there."""
+    open_burst: int = 100
+    """Enough for some people at once, each with a page and the files that it loads."""
+    link_rate: int = 10
+    """In place of `open_rate`, for links that decide and for what Slack sends: a presser who is refused there
+    is not asked again."""
+    login_callback: str = "http://localhost:8976/callback"
+    """URL at which `layover login` listens; Cognito compares it letter by letter."""
+    password_length: int = 12
+    access_token: timedelta = timedelta(hours=1)
+    refresh_token: timedelta = timedelta(days=30)
+    approval_alarm: timedelta = timedelta(days=3)
+    """Age at which a call that waits for a person raises an alarm."""
+    alarm_errors: int = 5
+    """Errors of all functions in five minutes. The alarm ignores a few, because they are retried."""
+    dashboard_shows: timedelta = timedelta(hours=24)
+    vpc_cidr: str = "10.42.0.0/20"
+    vpc_zones: int = 2
+    """Aurora requires two."""
+
+    @field_validator("database", mode="before")
+    @classmethod
+    def _is_in_a_vpc(cls, value: object) -> object:
+        if value == "express":
+            raise ValueError(
+                "database=express is gone: CloudFormation cannot make such a cluster. Remove `database` "
+                "from the stage's file: without it the cluster is in private subnets"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.issuer and not self.audience:
+            raise ValueError(
+                "issuer needs an audience: tokens for other applications would be taken"
+            )
+        scopes = (
+            self.scope,
+            self.act_as_scope,
+            self.operate_scope,
+            self.audit_scope,
+            self.read_content_scope,
+        )
+        if not self.issuer and scopes != (USE, ACT_AS, OPERATE, AUDIT, READ):
+            raise ValueError(
+                "scope, act_as_scope, operate_scope, audit_scope and read_content_scope need an issuer: "
+                f"the user pool's are {USE}, {ACT_AS}, {OPERATE}, {AUDIT} and {READ}"
+            )
+        if self.issuer and self.adopt_user_pool:
+            raise ValueError(
+                "adopt_user_pool and issuer exclude each other: users belong to one of them"
+            )
+        if self.issuer and self.mfa is not Mfa.OPTIONAL:
+            raise ValueError(
+                "mfa belongs to the stack's own user pool: your issuer decides for its users"
+            )
+        if self.issuer and (self.sign_up or self.machine_client):
+            raise ValueError(
+                "sign_up and machine_client belong to the stack's own user pool: your issuer has its own "
+                "users and clients"
+            )
+        self._check_pool()
+        if self.login_scope and not self.issuer:
+            raise ValueError(
+                f"login_scope needs an issuer: at the user pool people ask for {USE}, as its tokens have it"
+            )
+        if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
+            raise ValueError(
+                "sign_up needs daily_tokens or daily_cost_usd (better both): strangers would spend "
+                "without a limit"
+            )
+        if self.budget_usd and not self.alarms_email:
+            raise ValueError("budget_usd needs alarms_email: its warnings go there")
+        return self
+
+    def _check_pool(self) -> None:
+        """Raise ValueError for settings of a user pool that is not there, or that Cognito refuses."""
+        if self.issuer and (self.groups or self.callback_urls):
+            raise ValueError(
+                "groups and callback_urls belong to the stack's own user pool: your issuer has its own "
+                "groups, and its public client the URLs of your front ends"
+            )
+        if self.groups and self.adopt_user_pool:
+            raise ValueError(
+                "groups and adopt_user_pool exclude each other: the stack changes nothing in an adopted "
+                "pool. Make a group there with: aws cognito-idp create-group "
+                f"--user-pool-id {self.adopt_user_pool} --group-name NAME"
+            )
+        if self.machine_scopes and not self.machine_client:
+            raise ValueError("machine_scopes needs machine_client: it has those scopes")
+        if wrong := next((s for s in self.machine_scopes if s not in MACHINE_SCOPES), None):
+            raise ValueError(
+                f"machine_scopes cannot have {wrong!r}: besides use and act-as there are "
+                f"{' and '.join(MACHINE_SCOPES)}"
+            )
+        if wrong := next((g for g in self.groups if not re.fullmatch(GROUP, g)), None):
+            raise ValueError(
+                f"groups cannot have {wrong!r}: a name has up to 128 characters, and no blanks, commas, "
+                "semicolons, brackets or quotes"
+            )
+        if wrong := next((url for url in self.callback_urls if not _may_return_to(url)), None):
+            raise ValueError(
+                f"callback_urls cannot have {wrong!r}: Cognito takes https://HOST/PATH, http://localhost for "
+                "tests, or an app's own scheme, without a fragment (#)"
+            )
+
+    @field_validator("functions")
+    @classmethod
+    def _has_all_functions(
+        cls, functions: Mapping[str, FunctionSettings]
+    ) -> Mapping[str, FunctionSettings]:
+        if wrong := next((name for name in functions if name not in FUNCTIONS), None):
+            raise ValueError(f"functions: {unknown_name('function', wrong, FUNCTIONS)}")
+        if missing := [name for name in FUNCTIONS if name not in functions]:
+            raise ValueError(f"functions: {', '.join(missing)} are missing")
+        return functions
+
+    @model_validator(mode="after")
+    def _is_taken_by_cognito(self) -> Self:
+        for setting, value in (("stage", self.stage), ("name", self.name)):
+            if any(word in value for word in RESERVED):
+                raise ValueError(
+                    f"{setting} cannot be {value!r}: Cognito refuses names with {', '.join(RESERVED)} in them"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _has_keys_of_its_own(self) -> Self:
+        parameters = {
+            "api_key_parameter": (self.api_key_parameter,),
+            "providers": keys_of(self.providers),
+            "tool_secrets": tuple(self.tool_secrets.values()),
+            "channel_secrets": tuple(self.channel_secrets.values()),
+        }
+        for setting, names in parameters.items():
+            for name in names:
+                if name.lower().lstrip("/").startswith(("aws", "ssm")):
+                    raise ValueError(
+                        f"{setting} cannot name {name!r}: SSM keeps /aws and /ssm for itself"
+                    )
+        return self
+
+    @field_validator("tool_secrets", "channel_secrets")
+    @classmethod
+    def _has_places(cls, secrets: Mapping[str, str]) -> Mapping[str, str]:
+        for name, place in secrets.items():
+            if place.startswith("arn:") and not SECRET_ARN.fullmatch(place):
+                raise ValueError(
+                    f"{name} cannot be at {place!r}: give the name of an SSM parameter, or the whole ARN of "
+                    "a secret of Secrets Manager, with the six characters at its end"
+                )
+        return secrets
+
+    @model_validator(mode="after")
+    def _reaches_its_channels(self) -> Self:
+        try:
+            needed = self.places.secrets
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+        if missing := [name for name in needed if name not in self.channel_secrets]:
+            raise ValueError(
+                f"channels need {', '.join(missing)}: say in channel_secrets where they are"
+            )
+        if unused := [name for name in self.channel_secrets if name not in needed]:
+            raise ValueError(f"channel_secrets has {', '.join(unused)}, which no channel needs")
+        size = len(json.dumps(self.channels, ensure_ascii=False).encode())
+        if size > MAX_CHANNELS:
+            raise ValueError(
+                f"channels have {size:,} bytes, and a parameter takes {MAX_CHANNELS:,}: name fewer people"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_way_out(self) -> Self:
+        if self.has_own_vpc and self.vpc_id is not None:
+            raise ValueError("vpc_id and the construct's vpc exclude each other: give one of them")
+        has_vpc = self.has_own_vpc or self.vpc_id is not None
+        if (self.nat is Nat.NONE) != has_vpc:
+            raise ValueError(
+                "nat=none and vpc_id go together: the stack's own VPC needs a way out to the model "
+                "provider, and yours has the one that you gave it"
+            )
+        subnets = (*self.function_subnets, *self.database_subnets)
+        if self.vpc_id is None and subnets:
+            raise ValueError("function_subnets and database_subnets need a vpc_id")
+        if self.vpc_id is not None and not (self.function_subnets and self.database_subnets[1:]):
+            raise ValueError("vpc_id needs function_subnets, and database_subnets in two zones")
+        wrong = next((each for each in subnets if not SUBNET.fullmatch(each)), None)
+        if wrong is not None:
+            raise ValueError(
+                "function_subnets and database_subnets must be ids, like subnet-0123456789abcdef0, "
+                f"not {wrong!r}"
+            )
+        if self.nat_ami and self.nat is not Nat.INSTANCE:
+            raise ValueError("nat_ami needs nat=instance: nothing else has an image")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_proxy_that_fits(self) -> Self:
+        if self.https_proxy is None:
+            if self.no_proxy:
+                raise ValueError("no_proxy needs an https_proxy")
+            return self
+        if self.vpc_id is None and not self.has_own_vpc:
+            raise ValueError(
+                "https_proxy needs a vpc_id: the stack's own VPC has a way out without a proxy"
+            )
+        if not PROXY.fullmatch(self.https_proxy):
+            # The value is not repeated: it may have a password in it, which would be in plain sight.
+            raise ValueError(
+                "https_proxy must be like http://proxy.example:3128, without a user and a password"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_its_models(self) -> Self:
+        for setting, names in (
+            ("models", self.bedrock_models),
+            ("an embedder_model", self.bedrock_embedders),
+        ):
+            for name in names:
+                if not BEDROCK_ID.fullmatch(name):
+                    raise ValueError(f"Bedrock wants {setting} by id, not {name!r}")
+        if not all(name.startswith(TITAN) for name in self.bedrock_embedders):
+            raise ValueError(
+                f"Bedrock has embedder_model=bedrock/{TITAN}v2:0 and no other, "
+                f"not {self.embedder_model!r}"
+            )
+        if self._on_bedrock and not self.model:
+            raise ValueError("provider=bedrock needs a model: no role allows all of them")
+        if self._on_bedrock and (self.openai_base_url or self.api_key_parameter):
+            raise ValueError(
+                "provider=bedrock signs with the functions' roles: remove openai_base_url and "
+                "api_key_parameter"
+            )
+        return self
+
+    @property
+    def bedrock_models(self) -> tuple[str, ...]:
+        """Ids of Bedrock's models that runs and memory call, each once: all names, or with another provider
+        those that begin with `bedrock/`."""
+        tasks = (self.title_model, self.observer_model, self.extractor_model)
+        return _bedrock_ids((self.model, *self.models, *tasks), every=self._on_bedrock)
+
+    @property
+    def bedrock_embedders(self) -> tuple[str, ...]:
+        """The id of the embedder, unless it needs no provider or is another provider's."""
+        name = self.embedder_model or ""
+        is_here = name.startswith((HASHING_PREFIX, OFFLINE_PREFIX))
+        return _bedrock_ids([name], every=self._on_bedrock and not is_here)
+
+    @property
+    def _on_bedrock(self) -> bool:
+        return self.provider is Provider.BEDROCK
+
+    @property
+    def protects(self) -> bool:
+        """True if deletion is refused until a deployment says otherwise."""
+        return self.retain and self.protection
+
+    @property
+    def waits(self) -> int:
+        """Requests of all users that may wait at the same time."""
+        if self.max_waits is not None:
+            return self.max_waits
+        return max_waits(self.api_concurrency) or WAITS_OF_A_NEW_ACCOUNT
+
+    @property
+    def prefix(self) -> str:
+        """Return the prefix of names."""
+        return f"{self.name}-{self.stage}"
+
+    @cached_property
+    def places(self) -> Channels:
+        """The channels, read."""
+        return Channels.parse(self.channels) if self.channels else Channels()
+
+    @property
+    def channels_parameter(self) -> str:
+        """Name of the SSM parameter with the channels."""
+        return f"/{self.name}/{self.stage}/channels"
+
+    @property
+    def key_parameter(self) -> str:
+        """Name of the SSM parameter with the model provider's key."""
+        return self.api_key_parameter or f"/{self.name}/{self.stage}/openai-api-key"
+
+    @classmethod
+    def from_context(
+        cls, context: Mapping[str, Any], in_code: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Return the settings. `context`: of the CDK's command line and `cdk.json`; fields that it does not
+        have are those of the stage's file, and then those that the program gives (`in_code`). Raises
+        ValueError for settings that make no sense, or that do not exist."""
+        simple = set(cls.model_fields) - IN_CODE
+        _check_names("the context (-c, cdk.json)", filter(_is_ours, context), simple)
+        values = {k: v for k, v in context.items() if k in simple and v is not None}
+        _check_values(values)
+        folder, stage = Path(values.get("stages", STAGES)), values.get("stage", DEV)
+        if "stages" in values and not folder.is_dir():
+            raise ValueError(f"there is no folder {folder} for the files of the stages")
+        where, stage_values = _stage_values(folder, stage)
+        _check_names(where, stage_values, set(cls.model_fields))
+        return cls.of({**(in_code or {}), **stage_values, **values})
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], where: str | None = None) -> Self:
+        """Return the settings with these values. `where` has the values, as an error names it: with it, a
+        name that does not exist is refused with the nearest one. Raises ValueError with a line for each
+        problem."""
+        if where is not None:
+            _check_names(where, values, set(cls.model_fields))
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            lines = (
+                refusal(".".join(map(str, each["loc"])), each, _fields_of(each["loc"]))
+                for each in errors
+            )
+            raise ValueError("\n".join(lines)) from None
+
+
+def _may_return_to(url: str) -> bool:
+    """Return whether Cognito sends browsers back to this URL."""
+    if re.search(r"[\s#*]", url):
+        return False
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    if parts.scheme in ("http", "https"):
+        return bool(parts.hostname) and (parts.scheme == "https" or parts.hostname == "localhost")
+    # Browsers run or open what these have, and never return to a page.
+    return bool(parts.scheme) and parts.scheme not in ("javascript", "data", "file", "blob")
+
+
+def _bedrock_ids(names: Iterable[str | None], *, every: bool) -> tuple[str, ...]:
+    """Return the ids, each once: of every name, or of those that begin with `bedrock/`."""
+    full_names = (name for name in names if name and (every or name.startswith(BEDROCK_PREFIX)))
+    return tuple(dict.fromkeys(name.removeprefix(BEDROCK_PREFIX) for name in full_names))
+
+
+def _fields_of(place: tuple[int | str, ...]) -> Iterable[str]:
+    """Return the names of the fields of a setting whose values have some."""
+    models: dict[int | str, type[BaseModel]] = {
+        "providers": ProviderAddress,
+        "functions": FunctionSettings,
+        "tool_policies": Statement,
+    }
+    model = models.get(place[0]) if place else None
+    return model.model_fields if model else ()
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a name of the context is meant as a setting. Names of the CDK's and of other packages'
+    begin with `@`, or have something before a colon that is unlike any setting."""
+    if name.startswith("@") or name in OF_THE_CDK:
+        return False
+    before, colon, _ = name.partition(":")
+    if not colon:
+        return True
+    return before not in LOOKED_UP_BY_THE_CDK and nearest(before, Settings.model_fields) is not None
+
+
+def _check_values(values: Mapping[str, Any]) -> None:
+    """Raise ValueError for the first setting without a value: `-c stage=$STAGE` with a variable that is not
+    set would deploy the default stage. Only a list may be empty."""
+    for name, value in values.items():
+        if value == "" and Settings.model_fields[name].annotation != tuple[str, ...]:
+            raise ValueError(f"{name} is empty: leave it out, or give it a value")
+
+
+def _check_names(where: str, names: Iterable[str], choices: set[str]) -> None:
+    """Raise ValueError for the first name that is not a setting: it would be left out without a word, and
+    `-c stge=prod` would deploy another stage."""
+    name = next((each for each in sorted(names) if each not in choices), None)
+    if name is None:
+        return
+    if name in IN_CODE:
+        raise ValueError(f"{where}: {name} cannot be given there: write it in infra/settings.py")
+    text = f"{where}: {unknown_name('setting', name, choices)}"
+    listed = "" if text.endswith("?") else "; docs/reference/configuration.md lists the settings"
+    raise ValueError(f"{text}{listed}")
+
+
+def _stage_values(folder: Path, stage: str) -> tuple[str, dict[str, Any]]:
+    """Return where the stage's settings are, and the settings: of its file, or of the project in this
+    folder."""
+    file, of_file = folder / f"{stage}.json", _stage_file(folder, stage)
+    project = read(Path()) if Path(FILE).is_file() else None
+    if project is None or (of_file and stage not in project.settings.stages):
+        return str(file), of_file
+    where, of_project = f"{FILE}: [stages.{stage}]", project.stage(stage)
+    if of_file and of_project:
+        raise ValueError(f"{where} and {file} both have settings of the stage: keep one of them")
+    if wrong := next((name for name in ("stage", "stages") if name in of_project), None):
+        raise ValueError(f"{where}: {wrong} cannot be given there: its heading names the stage")
+    return (str(file), of_file) if of_file else (where, {"stage": stage, **of_project})
+
+
+def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
+    """Return the settings of the stage's file; empty without a file."""
+    file = folder / f"{stage}.json"
+    if not file.is_file():
+        return {}
+    try:
+        values = json.loads(file.read_text(), object_pairs_hook=_once_each)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{file} {error}") from None
+    if not isinstance(values, dict):
+        kind = type(values).__name__
+        raise ValueError(f"{file} has to be a JSON object with the stage's settings, not a {kind}")
+    if (other := values.get("stage", stage)) != stage:
+        raise ValueError(f"{file} has the settings of stage {stage!r}, and says stage {other!r}")
+    if "stages" in values:
+        raise ValueError(f"{file}: a file cannot say where it is: give `stages` with -c")
+    return {"stage": stage, **values}
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the JSON object. Raises ValueError for a name that stands twice in it: JSON's readers keep the
+    last one without a word."""
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"has {twice!r} twice")
+    return dict(pairs)

@@ -1,0 +1,130 @@
+"""The needs of a deployment, all of them looked at before it begins."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from layover import shipped
+from layover.desk.cli.deploy.machine import Account, Machine, NoAccount
+from layover.desk.cli.deploy.request import Request
+
+CDK = "2.1148.1"
+"""Version of the npm package `aws-cdk`. Of the CDK, 3.0.0 is an accidental release."""
+MIN_NODE = 20
+_INSTALL_NODE = f"install Node {MIN_NODE} or newer (nodejs.org, or your system's packages)"
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that has to be there. `todo`: what to do about it; empty: it is there."""
+
+    name: str
+    fact: str
+    todo: str = ""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """All needs of a request, and what was learned with them."""
+
+    needs: Sequence[Need]
+    cdk: Sequence[str] = ()
+    """The CDK's command line."""
+    account: Account | None = None
+    tools: "Tools | None" = None
+
+    @property
+    def missing(self) -> list[Need]:
+        """The needs that are not met."""
+        return [need for need in self.needs if need.todo]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The package with the deployment's own programs: `infra` in a checkout, `layover.desk.cdk` elsewhere."""
+
+    package: str
+    folder: Path = field(compare=False)
+
+    def has(self, program: str) -> bool:
+        """Return whether it has a program of this name."""
+        return (self.folder / f"{program}.py").is_file()
+
+
+def look(request: Request, machine: Machine) -> Ready:
+    """Look at everything that the request needs."""
+    tools = tools_of()
+    command, cdk = _cdk(request.project.root, machine)
+    needs = [_node(machine), cdk, *_python(request, machine, tools)]
+    account = None
+    if request.command != "synth":
+        if not (request.yes or machine.has_terminal()):
+            todo = f"add --yes: `{request.command}` asks before it changes anything"
+            needs.append(Need("terminal", "", todo))
+        try:
+            account = machine.account(request.profile, request.region)
+        except NoAccount as error:
+            needs.append(Need("credentials", "", str(error)))
+        else:
+            needs += _of_account(request, account, command)
+    return Ready(needs, command, account, tools)
+
+
+def tools_of() -> Tools | None:
+    """Return the deployment's programs; None if this installation has none."""
+    package = shipped.PACKAGE / "desk" / "cdk"
+    return Tools("layover.desk.cdk", package) if package.is_dir() else None
+
+
+def _node(machine: Machine) -> Need:
+    version = machine.output("node", "--version") if machine.program("node") else ""
+    match = re.match(r"v?(\d+)", version)
+    if match is None:
+        return Need("node", "", _INSTALL_NODE)
+    if int(match[1]) < MIN_NODE:
+        return Need("node", version, f"{version} is too old: {_INSTALL_NODE}")
+    return Need("node", version)
+
+
+def _cdk(root: Path, machine: Machine) -> tuple[Sequence[str], Need]:
+    """Return the CDK's command line: the project's own, or the pinned one, which npx fetches once."""
+    own = root / "node_modules" / "aws-cdk" / "package.json"
+    program = root / "node_modules" / ".bin" / "cdk"
+    if program.exists() and own.is_file():
+        version = json.loads(own.read_text("utf-8")).get("version", "of its own")
+        return [str(program)], Need("cdk", f"{version}, in node_modules")
+    if npx := machine.program("npx"):
+        return [npx, "--yes", f"aws-cdk@{CDK}"], Need("cdk", f"aws-cdk@{CDK}, fetched by npx")
+    return [], Need("cdk", "", f"npx is missing: {_INSTALL_NODE}, which has it")
+
+
+def _python(request: Request, machine: Machine, tools: Tools | None) -> Iterator[Need]:
+    app = request.project.settings.deploy.app
+    file = request.project.root / f"{app.replace('.', '/')}.py"
+    if not file.is_file():
+        yield Need("app", "", f"{file} is missing: `app` of [deploy] in layover.toml names it")
+    else:
+        yield Need("app", str(file.relative_to(request.project.root)))
+    if not machine.has_package("aws_cdk"):
+        yield Need("packages", "", "pip install 'layover[cdk]'")
+    elif tools is None:
+        yield Need("packages", "", "this release has no stack for projects: pip install -U layover")
+    else:
+        yield Need("packages", "the extra `cdk`")
+
+
+def _of_account(request: Request, account: Account, cdk: Sequence[str]) -> Iterator[Need]:
+    where = f"aws://{account.id}/{account.region}"
+    yield Need("credentials", f"account {account.id}, region {account.region}")
+    if request.command != "deploy":
+        return
+    if account.bootstrap == "":
+        profile = f" --profile {request.profile}" if request.profile else ""
+        command = "npx --yes " + (cdk[-1] if len(cdk) > 1 else f"aws-cdk@{CDK}")
+        todo = f"once for this account and region: {command} bootstrap {where}{profile}"
+        yield Need("bootstrap", "", todo)
+    else:
+        version = f"version {account.bootstrap}" if account.bootstrap else "may not be looked at"
+        yield Need("bootstrap", version)
