@@ -171,7 +171,7 @@ def test_version_is_told_with_and_without_the_extra(
 ) -> None:
     code = f"import sys; {extra}sys.argv = ['layover', '--version']; import layover.desk.cli.__main__ as m"
     version = (ROOT / "pyproject.toml").read_text().split('version = "')[1].split('"')[0]
-    assert printed(installed, f"{code}; m.app()", tmp_path) == f"layover {version}"
+    assert printed(installed, f"{code}; m.run()", tmp_path) == f"layover {version}"
 
 
 def test_command_without_the_extra_says_what_to_install(installed: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """`python -m layover.desk.cli`."""
 
-from layover.desk.cli.main import app
+from layover.desk.cli.main import run
 
 if __name__ == "__main__":
-    app()
+    run()

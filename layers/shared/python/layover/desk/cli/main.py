@@ -1,17 +1,17 @@
 """The command line: `layover dev`, `layover login`, `layover doctor` and the others."""
 
 import asyncio
-import importlib
 import logging
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 _MISSING_EXTRA = (
     "layover: the command line needs the extra `local`: pip install 'layover[local]' "
@@ -74,9 +74,11 @@ def init(
     ] = "support",
 ) -> None:
     """Make a project: agents, their test, settings, the stack on AWS, a workflow. Overwrites nothing."""
+    from layover.desk.cli import scaffold
+
     if not name.strip():
         raise typer.BadParameter("NAME is empty: write a folder, or `.` for this one")
-    scaffold, root = _load("desk.cli.scaffold"), Path(name)
+    root = Path(name)
     try:
         outcome = scaffold.make_project(root, template)
     except scaffold.NotMade as error:
@@ -109,13 +111,14 @@ def dev(
     open_: Annotated[bool, typer.Option("--open", help="Open the console in a browser.")] = False,
 ) -> None:
     """Run the whole system on this machine until it is interrupted."""
+    from layover.desk.cli import here, serve_options
+    from layover.desk.local import serve as serving
     from layover.errors import unknown_name
 
-    serving, serve_options = _load("desk.local.serve"), _load("cli.serve_options")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         settings = serve_options.settings_of(
-            _load("desk.cli.here").current(),
+            here.current(),
             serve_options.Options(
                 port, agents, data, dict(map(parse_timeout, timeout or ())), tuple(origin or ())
             ),
@@ -135,8 +138,10 @@ def run_tests(
     args: Annotated[list[str] | None, typer.Argument(help="Of pytest, as they are.")] = None,
 ) -> None:
     """Run the tests of the project's agents, without a key and without a network."""
-    project = _load("desk.cli.here").required()
-    raise typer.Exit(_load("desk.cli.run_tests").run(project, args or ()))
+    from layover.desk.cli import here, run_tests
+
+    project = here.required()
+    raise typer.Exit(run_tests.run(project, args or ()))
 
 
 @app.command("models")
@@ -150,8 +155,10 @@ def list_models(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the providers and models that a deployment can reach, with prices and windows. Asks nobody."""
-    command = _load("desk.cli.models.command")
-    raise typer.Exit(command.main(agents, stage, _load("desk.cli.here").current(), as_json=json_))
+    from layover.desk.cli import here
+    from layover.desk.cli.models import command
+
+    raise typer.Exit(command.main(agents, stage, here.current(), as_json=json_))
 
 
 class _Evals(TyperGroup):
@@ -200,10 +207,10 @@ def add_case(
     owner: Owner = "",
 ) -> None:
     """Make a case of a run: what was said, the calls with their results as stubs, the decisions."""
+    from layover.desk.cli import here, keep_run, tokens
+
     _check_one_caller(user, token)
-    here = _load("desk.cli.here")
-    keep_run = _load("desk.cli.keep_run")
-    who = partial(_load("desk.cli.tokens").caller, url, user, token, _tokens(), here.local_url())
+    who = partial(tokens.caller, url, user, token, _tokens(), here.local_url())
     request = keep_run.Request(run_id=run_id, to=to, name=name, agents=agents, owner=owner)
     raise typer.Exit(keep_run.main(request, who, here.current()))
 
@@ -235,7 +242,9 @@ def run_evals(
     ] = None,
 ) -> None:
     """Run an agent on cases, and say which held. Exits with 1 if some did not, with 2 if none ran."""
-    of_evals = _load("desk.cli.evals")
+    from layover.desk.cli import evals as of_evals
+    from layover.desk.cli import here
+
     request = of_evals.Request(
         file=file,
         agent=agent,
@@ -250,7 +259,7 @@ def run_evals(
         runs=runs,
         continue_from=continue_from,
     )
-    raise typer.Exit(of_evals.main(request, _load("desk.cli.here").current()))
+    raise typer.Exit(of_evals.main(request, here.current()))
 
 
 Stage = Annotated[str | None, typer.Option(help="The stage; the project's if not given.")]
@@ -307,7 +316,7 @@ def destroy(
 
 
 def _about_stack(
-    command: str,
+    command: Literal["synth", "deploy", "destroy"],
     stage: str | None,
     context: list[str] | None,
     profile: str | None,
@@ -316,7 +325,12 @@ def _about_stack(
     *,
     yes: bool = False,
 ) -> None:
-    project, requests = _load("desk.cli.here").required(), _load("cli.deploy.request")
+    from layover.desk.cli import here
+    from layover.desk.cli.deploy import request as requests
+    from layover.desk.cli.deploy import run as deploying
+    from layover.desk.cli.deploy.machine import ThisMachine
+
+    project = here.required()
     try:
         request = requests.request_of(
             command,
@@ -331,15 +345,15 @@ def _about_stack(
     except ValueError as error:
         print(f"layover: {error}", file=sys.stderr)
         raise typer.Exit(2) from error
-    machine = _load("desk.cli.deploy.machine").ThisMachine()
-    raise typer.Exit(_load("desk.cli.deploy.run").main(request, machine))
+    raise typer.Exit(deploying.main(request, ThisMachine()))
 
 
 @app.command()
 def demo() -> None:
     """Drive one conversation through a fresh system and print the transcript."""
-    run: Callable[[], int] = _load("desk.cli.demo").main
-    raise typer.Exit(run())
+    from layover.desk.cli import demo
+
+    raise typer.Exit(demo.main())
 
 
 @app.command()
@@ -358,16 +372,18 @@ def chat(
 
     Every line of a pipe is a message. The end of input ends it. Ctrl-C cancels an answer. Exits with 1
     where the last answer failed."""
-    loop = _load("desk.cli.chat.loop")
+    from layover.desk.cli import client, here
+    from layover.desk.cli.chat import loop
+    from layover.desk.cli.chat.terminal import screen
+
     try:
-        api = loop.connect(url, user, _tokens(), _load("desk.cli.here").local_url())
-    except _load("desk.cli.client").ApiError as error:
+        api = loop.connect(url, user, _tokens(), here.local_url())
+    except client.ApiError as error:
         print(f"layover: {error}", file=sys.stderr)
         raise typer.Exit(error.exit_code) from error
     history = Path(typer.get_app_dir("layover")) / "chat_history"
-    terminal = _load("desk.cli.chat.terminal").screen(history)
     command = loop.command_of(url, user)
-    raise typer.Exit(loop.main(api, terminal, agent or name, thread, command))
+    raise typer.Exit(loop.main(api, screen(history), agent or name, thread, command))
 
 
 @app.command()
@@ -383,11 +399,13 @@ def redrive(
 
     Exits with 1 if that is refused (no such run, nothing to drive, no scope), with 3 without an answer
     and where the run was redriven within a minute."""
+    from layover.desk.cli import client, here, tokens
+
     _check_one_caller(user, token)
     operator = f"{user};scopes=operate" if user else ""
-    local = _load("desk.cli.here").local_url()
-    who = partial(_load("desk.cli.tokens").caller, url, operator, token, _tokens(), local)
-    raise typer.Exit(_load("desk.cli.client").redrive(who, run_id, owner))
+    local = here.local_url()
+    who = partial(tokens.caller, url, operator, token, _tokens(), local)
+    raise typer.Exit(client.redrive(who, run_id, owner))
 
 
 ops = typer.Typer(help="Runs of all users, for operators.", no_args_is_help=True)
@@ -401,10 +419,12 @@ Why = Annotated[str, typer.Option(help="Why; auditors read it.")]
 
 def _operator(url: str, user: str, token: str) -> Callable[[], tuple[str, str]]:
     """Return who asks. A name on this machine stands for an operator who may read content."""
+    from layover.desk.cli import here, tokens
+
     _check_one_caller(user, token)
     name = f"{user};scopes=operate,read-content" if user else ""
-    local = _load("desk.cli.here").local_url()
-    return partial(_load("desk.cli.tokens").caller, url, name, token, _tokens(), local)
+    local = here.local_url()
+    return partial(tokens.caller, url, name, token, _tokens(), local)
 
 
 @ops.command("runs")
@@ -425,6 +445,8 @@ def ops_runs(
     as_json: AsJson = False,
 ) -> None:
     """List runs of all users, the newest first: one a line."""
+    from layover.desk.cli import ops
+
     filters = {
         "status": status,
         "agent": agent,
@@ -435,7 +457,7 @@ def ops_runs(
         "definition": definition,
     }
     who = _operator(url, user, token)
-    raise typer.Exit(_load("desk.cli.ops").list_runs(who, filters, limit, as_json=as_json))
+    raise typer.Exit(ops.list_runs(who, filters, limit, as_json=as_json))
 
 
 @ops.command("summary")
@@ -447,8 +469,10 @@ def ops_summary(
     as_json: AsJson = False,
 ) -> None:
     """Show what runs, what waits, what failed and what it cost."""
+    from layover.desk.cli import ops
+
     who = _operator(url, user, token)
-    raise typer.Exit(_load("desk.cli.ops").summarise(who, since, as_json=as_json))
+    raise typer.Exit(ops.summarise(who, since, as_json=as_json))
 
 
 @ops.command("show")
@@ -463,8 +487,10 @@ def ops_show(
     as_json: AsJson = False,
 ) -> None:
     """Show one run step by step."""
+    from layover.desk.cli import ops
+
     who = _operator(url, user, token)
-    raise typer.Exit(_load("desk.cli.ops").show(who, run_id, content=content, as_json=as_json))
+    raise typer.Exit(ops.show(who, run_id, content=content, as_json=as_json))
 
 
 @ops.command("cancel")
@@ -472,9 +498,9 @@ def ops_cancel(
     run_ids: RunIds, reason: Why, url: Url = "", user: OpsUser = "", token: OpsToken = ""
 ) -> None:
     """Cancel runs of any users. Exits with 1 if one of them was refused."""
-    raise typer.Exit(
-        _load("desk.cli.ops").act(_operator(url, user, token), "cancel", run_ids, reason)
-    )
+    from layover.desk.cli import ops
+
+    raise typer.Exit(ops.act(_operator(url, user, token), "cancel", run_ids, reason))
 
 
 @ops.command("redrive")
@@ -482,9 +508,9 @@ def ops_redrive(
     run_ids: RunIds, reason: Why = "", url: Url = "", user: OpsUser = "", token: OpsToken = ""
 ) -> None:
     """Drive runs of any users on in fresh executions. Exits with 1 if one of them was refused."""
-    raise typer.Exit(
-        _load("desk.cli.ops").act(_operator(url, user, token), "redrive", run_ids, reason)
-    )
+    from layover.desk.cli import ops
+
+    raise typer.Exit(ops.act(_operator(url, user, token), "redrive", run_ids, reason))
 
 
 @ops.command("deny")
@@ -492,9 +518,9 @@ def ops_deny(
     run_ids: RunIds, reason: Why, url: Url = "", user: OpsUser = "", token: OpsToken = ""
 ) -> None:
     """Deny all calls that wait in runs of any users. Exits with 1 if one of them was refused."""
-    raise typer.Exit(
-        _load("desk.cli.ops").act(_operator(url, user, token), "deny", run_ids, reason)
-    )
+    from layover.desk.cli import ops
+
+    raise typer.Exit(ops.act(_operator(url, user, token), "deny", run_ids, reason))
 
 
 @app.command()
@@ -503,7 +529,9 @@ def login(
     port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
 ) -> None:
     """Sign in to a deployment with a browser; later commands use its newest sign-in."""
-    raise typer.Exit(_load("desk.cli.login").login(url, _tokens(), port))
+    from layover.desk.cli import login
+
+    raise typer.Exit(login.login(url, _tokens(), port))
 
 
 @app.command()
@@ -512,7 +540,9 @@ def mfa(
     port: Annotated[int, typer.Option(help="Where the browser comes back to.")] = 8976,
 ) -> None:
     """Add an authenticator app to your user of a deployment as a second factor."""
-    raise typer.Exit(_load("desk.cli.second_factor").enroll(url, port))
+    from layover.desk.cli import second_factor
+
+    raise typer.Exit(second_factor.enroll(url, port))
 
 
 user = typer.Typer(help="Users of a deployment.", no_args_is_help=True)
@@ -532,10 +562,11 @@ def add_user(
 ) -> None:
     """Make a user of the deployment's Cognito pool, or put one into groups; needs AWS credentials of its
     operator."""
-    users = _load("desk.cli.users")
+    from layover.desk.cli import here, users
+
     if local:
         raise typer.Exit(users.token(email, group or ()))
-    project = _load("desk.cli.here").current()
+    project = here.current()
     deploy = project.settings.deploy if project is not None else None
     raise typer.Exit(users.add(email, stage, groups=group or (), deploy=deploy))
 
@@ -567,9 +598,11 @@ def doctor(
     """Check a deployment from end to end: a line for each thing that has to work.
 
     With --channels or --send, it checks instead who is told of calls that wait."""
-    here = _load("desk.cli.here")
+    from layover.desk.cli import channels as channels_module
+    from layover.desk.cli import doctor, here
+
     if channels or send:
-        code = _load("desk.cli.channels").main(
+        code = channels_module.main(
             here.current(),
             stage,
             send or (),
@@ -577,7 +610,7 @@ def doctor(
             console=f"{url or _tokens().last() or here.local_url()}/",
         )
         raise typer.Exit(code)
-    code = _load("desk.cli.doctor").main(
+    code = doctor.main(
         url,
         user,
         _tokens(),
@@ -591,7 +624,9 @@ def doctor(
 
 
 def _tokens() -> Any:
-    return _load("desk.cli.tokens").TokenFile(Path(typer.get_app_dir("layover")))
+    from layover.desk.cli import tokens
+
+    return tokens.TokenFile(Path(typer.get_app_dir("layover")))
 
 
 @app.command()
@@ -628,9 +663,9 @@ def bench_recall(
     ],
 ) -> None:
     """Measures semantic recall on questions with known answers, through the product's own stores."""
+    from layover.desk.cli import bench_recall as service
     from layover.errors import ConfigurationError
 
-    service = _load("desk.cli.bench_recall")
     try:
         lines: list[str] = service.main(file)
     except (service.BenchFailed, ConfigurationError) as error:
@@ -676,7 +711,8 @@ def bench_qa(
     ] = None,
 ) -> None:
     """Asks questions about long conversations that memory has learned from, and judges the answers."""
-    service = _load("desk.cli.bench_qa")
+    from layover.desk.cli import bench_qa as service
+
     request = service.Request(
         file=file,
         model=model,
@@ -709,10 +745,10 @@ def inspect_server(
     ] = False,
 ) -> None:
     """Show the tools of an MCP server as an agent would get them, and those that are left out."""
+    from layover.desk.cli import mcp_inspect as service
     from layover.errors import DefinitionError
     from layover.ports.tool_servers import ToolServerError
 
-    service = _load("desk.cli.mcp_inspect")
     try:
         headers = service.headers_of(header or (), os.environ)
         lines: list[str] = service.inspect(url, name=name, headers=headers, private=private)
@@ -726,14 +762,17 @@ def inspect_server(
         print(line)
 
 
-def _load(name: str) -> Any:
+def run() -> None:
+    """Run a command. If a library of the extra is missing, say what to install."""
     try:
-        return importlib.import_module(f"layover.{name}")
+        app()
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("layover"):
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        in_layover = str(frame.f_globals.get("__name__")).startswith("layover.")
+        if (error.name or "").startswith("layover") or not in_layover:
             raise
         sys.exit(f"{_MISSING_EXTRA}; missing: {error.name}")
 
 
 if __name__ == "__main__":
-    app()
+    run()
