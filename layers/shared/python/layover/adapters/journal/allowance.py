@@ -112,14 +112,14 @@ class TableAllowance:
         if not self._counts:
             return
         day = self._today()
+        pk, expires = Keys(owner).day(day), int((day + RETENTION).timestamp())
         try:
             for _ in range(_TRIES):
-                item = await self._table.get(Keys(owner).day(day), SPENT) or {}
+                item = await self._table.get(pk, SPENT) or {}
                 # With a new version, so that a reservation fails that was made of what is read here.
                 holds = {_HOLD + run_id for run_id in run_ids} & item.keys()
-                expires = int((day + RETENTION).timestamp())
                 removal = Update(
-                    Keys(owner).day(day),
+                    pk,
                     SPENT,
                     set={"expires": expires, **dict.fromkeys(sorted(holds))},
                     add={"version": 1},

@@ -207,10 +207,9 @@ def add_case(
     owner: Owner = "",
 ) -> None:
     """Make a case of a run: what was said, the calls with their results as stubs, the decisions."""
-    from layover.desk.cli import here, keep_run, tokens
+    from layover.desk.cli import here, keep_run
 
-    _check_one_caller(user, token)
-    who = partial(tokens.caller, url, user, token, _tokens(), here.local_url())
+    who = _caller(url, user, token)
     request = keep_run.Request(run_id=run_id, to=to, name=name, agents=agents, owner=owner)
     raise typer.Exit(keep_run.main(request, who, here.current()))
 
@@ -399,12 +398,9 @@ def redrive(
 
     Exits with 1 if that is refused (no such run, nothing to drive, no scope), with 3 without an answer
     and where the run was redriven within a minute."""
-    from layover.desk.cli import client, here, tokens
+    from layover.desk.cli import client
 
-    _check_one_caller(user, token)
-    operator = f"{user};scopes=operate" if user else ""
-    local = here.local_url()
-    who = partial(tokens.caller, url, operator, token, _tokens(), local)
+    who = _caller(url, user, token, scopes="operate")
     raise typer.Exit(client.redrive(who, run_id, owner))
 
 
@@ -419,12 +415,7 @@ Why = Annotated[str, typer.Option(help="Why; auditors read it.")]
 
 def _operator(url: str, user: str, token: str) -> Callable[[], tuple[str, str]]:
     """Return who asks. A name on this machine stands for an operator who may read content."""
-    from layover.desk.cli import here, tokens
-
-    _check_one_caller(user, token)
-    name = f"{user};scopes=operate,read-content" if user else ""
-    local = here.local_url()
-    return partial(tokens.caller, url, name, token, _tokens(), local)
+    return _caller(url, user, token, scopes="operate,read-content")
 
 
 @ops.command("runs")
@@ -621,6 +612,15 @@ def doctor(
         stage=stage,
     )
     raise typer.Exit(code)
+
+
+def _caller(url: str, user: str, token: str, *, scopes: str = "") -> Callable[[], tuple[str, str]]:
+    """Return who asks. `scopes`: those of a name on this machine."""
+    from layover.desk.cli import here, tokens
+
+    _check_one_caller(user, token)
+    name = f"{user};scopes={scopes}" if user and scopes else user
+    return partial(tokens.caller, url, name, token, _tokens(), here.local_url())
 
 
 def _tokens() -> Any:
