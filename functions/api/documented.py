@@ -6,7 +6,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler.openapi.types import OpenAPIResponse
 
 from functions.api.problems import CONTENT_TYPE
-from layover.protocols.sse import CONTENT_TYPE as STREAM
+from layover.plugins.fronts.protocols.sse import CONTENT_TYPE as STREAM
 
 _STREAM: Any = {STREAM: {"schema": {"type": "string"}}}
 _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}

@@ -10,9 +10,9 @@ from typing import Any
 
 from functions.api.call import Call
 from layover import __version__
-from layover.chat.agent_calls import begin_call
 from layover.errors import Conflict, LimitReached, NotFound, RequestError, unknown_name
-from layover.protocols import mcp_tools as words
+from layover.plugins.fronts.chat.agent_calls import begin_call
+from layover.plugins.fronts.protocols import mcp_tools as words
 from layover.runs.read import get
 from layover.values.runs.status import Status
 from layover.values.runs.views import Run

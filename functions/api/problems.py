@@ -11,7 +11,6 @@ from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.api.words import MISSING
-from layover.channels.links import SignInRequired
 from layover.errors import (
     AgentsNotLoaded,
     Conflict,
@@ -31,6 +30,7 @@ from layover.errors import (
     TooLarge,
     UnknownAgent,
 )
+from layover.plugins.people.links import SignInRequired
 
 CONTENT_TYPE = "application/problem+json"
 _MAX_NAME = 100

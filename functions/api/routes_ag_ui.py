@@ -10,15 +10,15 @@ from functions.api.documented import stream_responses
 from functions.api.streaming import chat_caller, check_place, passed_over_header, stream_answer
 from functions.api.user_messages import ag_ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
-from layover.chat.answers import last_suspension_seq
-from layover.chat.parts import ClientMessage
-from layover.chat.pieces import is_sent_to
-from layover.chat.start import ChatTurn, decide_all, say_or_retry, waits_for_input
-from layover.chat.threads import chat_thread
 from layover.errors import InvalidRequest, LayoverError
-from layover.protocols import sse
-from layover.protocols.ag_ui import AgUiRun, state_snapshot
-from layover.protocols.ui_messages import Approval, approval_of
+from layover.plugins.fronts.chat.answers import last_suspension_seq
+from layover.plugins.fronts.chat.parts import ClientMessage
+from layover.plugins.fronts.chat.pieces import is_sent_to
+from layover.plugins.fronts.chat.start import ChatTurn, decide_all, say_or_retry, waits_for_input
+from layover.plugins.fronts.chat.threads import chat_thread
+from layover.plugins.fronts.protocols import sse
+from layover.plugins.fronts.protocols.ag_ui import AgUiRun, state_snapshot
+from layover.plugins.fronts.protocols.ui_messages import Approval, approval_of
 from layover.runtime import Runtime
 from layover.threads.memory_view import thread_memory
 from layover.values.deployment.access import Actor

@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler import Response
 from functions.api.call import Cursor, FirstDay, LastDay, Limit, answer_page, call_of, new_router
 from functions.api.documented import responses
 from layover.approvals.lists import list_decisions
-from layover.operate.lists import list_operations
+from layover.plugins.operate.lists import list_operations
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.operations import OperationRow

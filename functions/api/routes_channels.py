@@ -14,8 +14,8 @@ from pydantic import Field
 from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import responses
 from functions.api.problems import Unsigned
-from layover.channels.slack_presses import answer_interaction
 from layover.errors import TooLarge
+from layover.plugins.people.slack_presses import answer_interaction
 from layover.ports.channels import SlackPorts
 from layover.runtime import Runtime
 from layover.values.base import Value, strict_json

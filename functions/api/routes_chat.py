@@ -13,15 +13,15 @@ from functions.api.documented import also, responses, stream_responses
 from functions.api.streaming import chat_caller, check_place, passed_over_header, stream_answer
 from functions.api.user_messages import ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
-from layover.chat.history import chat_messages
-from layover.chat.parts import ClientMessage
-from layover.chat.pieces import Pieces, step_to_show
-from layover.chat.start import ChatTurn, decide_all, edit, regenerate, say
-from layover.chat.threads import chat_thread, find_thread
 from layover.errors import InvalidRequest
-from layover.protocols import sse
-from layover.protocols.ui_history import StoredUiMessage
-from layover.protocols.ui_messages import (
+from layover.plugins.fronts.chat.history import chat_messages
+from layover.plugins.fronts.chat.parts import ClientMessage
+from layover.plugins.fronts.chat.pieces import Pieces, step_to_show
+from layover.plugins.fronts.chat.start import ChatTurn, decide_all, edit, regenerate, say
+from layover.plugins.fronts.chat.threads import chat_thread, find_thread
+from layover.plugins.fronts.protocols import sse
+from layover.plugins.fronts.protocols.ui_history import StoredUiMessage
+from layover.plugins.fronts.protocols.ui_messages import (
     DONE,
     HEADERS,
     Approval,

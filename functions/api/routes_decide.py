@@ -15,8 +15,8 @@ from functions.api.console.policy import page_headers
 from functions.api.documented import also, responses
 from functions.api.problems import ForeignOrigin, NotJson
 from functions.api.request import host_of
-from layover.channels.links import LinkPage, decide_by_link, look
 from layover.errors import NotFound
+from layover.plugins.people.links import LinkPage, decide_by_link, look
 from layover.runtime import Runtime
 
 router = new_router()

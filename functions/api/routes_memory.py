@@ -10,11 +10,11 @@ from functions.api.bodies import AGENT_NAME, Body, Moment
 from functions.api.bodies import AgentName as BodyAgent
 from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
 from functions.api.documented import also, responses
-from layover.memory.episodic import entries, imports
-from layover.memory.episodic.entries import Entry
-from layover.memory.profile import profiles as notes
-from layover.memory.profile.profiles import Profile
 from layover.metering.allowance import may_embed
+from layover.plugins.memory.episodic import entries, imports
+from layover.plugins.memory.episodic.entries import Entry
+from layover.plugins.memory.profile import profiles as notes
+from layover.plugins.memory.profile.profiles import Profile
 from layover.runtime import Runtime
 from layover.threads.memory_view import ThreadMemory, thread_memory
 from layover.values.page import Page

@@ -22,8 +22,8 @@ from functions.api.call import (
 from functions.api.documented import responses
 from functions.api.problems import Problem, problem_of
 from functions.api.response_limits import limit_response
-from layover.operate.actions import act_on, read_run
-from layover.operate.lists import list_runs, summarise
+from layover.plugins.operate.actions import act_on, read_run
+from layover.plugins.operate.lists import list_runs, summarise
 from layover.ports import RunFilter
 from layover.values.base import Value
 from layover.values.page import Page

@@ -26,7 +26,7 @@ from functions.api.call import (
 from functions.api.documented import also, or_stream, responses
 from functions.api.request import preferred_wait, prefers_remembered
 from functions.api.streaming import stream_events, wants_stream
-from layover.protocols.sse import last_seq, named_frame
+from layover.plugins.fronts.protocols.sse import last_seq, named_frame
 from layover.recovery.redrive import redrive
 from layover.runs import read as runs
 from layover.runs.accept import (

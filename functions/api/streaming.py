@@ -11,8 +11,8 @@ from functions.api.auth import claims_of
 from functions.api.call import Call, Host
 from functions.api.problems import NotAcceptable, Unauthenticated
 from functions.api.request import host_of, token_expires_at
-from layover.chat.answers import Translation, answer
-from layover.protocols import sse
+from layover.plugins.fronts.chat.answers import Translation, answer
+from layover.plugins.fronts.protocols import sse
 from layover.records.runs import MAX_SEQ, meta_of
 from layover.runs.follow import follow, waits_for_person, with_heartbeat
 from layover.runs.places import check_place_to_stream

@@ -4,8 +4,8 @@ among what was passed over: none is left out without a word."""
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from layover.chat.parts import ClientFile, ClientMessage, ClientPart
 from layover.errors import InvalidRequest
+from layover.plugins.fronts.chat.parts import ClientFile, ClientMessage, ClientPart
 from layover.values.message import DataPart, TextPart
 
 _MEDIA = frozenset({"image", "audio", "video", "document", "binary"})

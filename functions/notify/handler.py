@@ -6,8 +6,8 @@ from layover.collector import collector_at_rest
 
 with collector_at_rest():
     from layover import wiring
-    from layover.channels.queue import notify_all
     from layover.invocation import LambdaDeadline
+    from layover.plugins.people.queue import notify_all
 
 
 @wiring.with_logging

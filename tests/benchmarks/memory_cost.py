@@ -21,12 +21,12 @@ import psycopg
 
 from layover import Agent, EpisodicMemory, Memory
 from layover import tool as declared
-from layover.adapters.inmemory.journal import in_memory_journal
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.context.tokens import estimate
+from layover.inmemory.journal import in_memory_journal
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
 from support.postgres.server import TestPostgres, running_postgres

@@ -18,9 +18,9 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 import psycopg
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations
-from layover.memory import ranking
+from layover.plugins.memory import ranking
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.values.memory.context import RecallQuery
 from support.postgres.server import TestPostgres, running_postgres
 

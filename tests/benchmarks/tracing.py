@@ -22,7 +22,7 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS)]
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
+from layover.inmemory.model import call, say
 from support.otlp import receiving
 from support.worlds.runs import Bench, answers
 from support.worlds.traces import TickingClock, TracedBench
@@ -78,8 +78,8 @@ async def compare(script: Any, pairs: int) -> tuple[list[float], list[float]]:
 def import_ms() -> float:
     """CPU of importing what traces need, in a process that has imported what each turn does."""
     code = (
-        "import time; from layover.adapters.ahead import import_all; import_all('turn', lambda: None)\n"
-        "began = time.process_time(); import layover.adapters.tracing.otlp\n"
+        "import time; from layover.ahead import import_all; import_all('turn', lambda: None)\n"
+        "began = time.process_time(); import layover.plugins.traces.otlp\n"
         "print((time.process_time() - began) * 1_000)"
     )
     layer = str(TESTS.parent / "layers" / "shared" / "python")

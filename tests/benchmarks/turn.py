@@ -25,9 +25,9 @@ import psutil
 
 from benchmarks.sample import get_weather
 from layover import Agent
-from layover.adapters.inmemory.model import call as scripted_call
-from layover.adapters.inmemory.model import say as scripted_say
-from layover.adapters.inmemory.table import InMemoryTable
+from layover.inmemory.model import call as scripted_call
+from layover.inmemory.model import say as scripted_say
+from layover.inmemory.table import InMemoryTable
 from support.providers.openai import FakeOpenAI, Reply, call, fail, say
 from support.system.folders import folder
 from support.system.system import Brain, Caller, Json, System, eventually

@@ -6,14 +6,14 @@ contract, which says that the two are equal, and what is about sizes, races or t
 import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.inmemory.table import InMemoryTable
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.ports import Blobs
 from layover.ports.table import Table
 from support.aws.emulator import LocalAws, aws

@@ -6,12 +6,12 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory.semantic import query as recall
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.semantic import query as recall
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message

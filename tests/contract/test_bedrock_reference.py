@@ -17,10 +17,10 @@ from botocore.session import get_session
 from botocore.validate import ParamValidator
 
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.models.bedrock import faults
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.bedrock.content import REASONING
 from layover.errors import ModelError
+from layover.plugins.models.bedrock import faults
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.bedrock.content import REASONING
 from layover.values.message import (
     FilePart,
     Message,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.errors import RetryableError
+from layover.inmemory.blobs import InMemoryBlobs
 from layover.keys import Keys
 from layover.ports import Blobs
 from layover.ports.blobs import MIN_PART

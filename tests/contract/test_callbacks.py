@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from layover.adapters.callbacks.stepfunctions import StepFunctions
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
 from layover.errors import RetryableError
+from layover.inmemory.callbacks import InMemoryCallbacks
 from layover.ports import Callbacks
 from support.aws.emulator import LocalAws
 

@@ -10,9 +10,9 @@ import pytest
 
 from layover import testing
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ContextLengthExceeded, ModelError
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.ports import ChatModel, OnDelta
 from layover.values.prompt import Delta, Prompt, Reply
 from support.providers import converse, responses

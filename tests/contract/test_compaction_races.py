@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from support.postgres.server import TestPostgres
 from support.worlds.compaction import Branches, new, spent
 from support.worlds.threads import Stores

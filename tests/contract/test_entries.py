@@ -8,13 +8,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import Conflict
-from layover.memory.episodic.rules import hash_of
-from layover.memory.semantic import query as recall
+from layover.inmemory.embedder import HashingEmbedder
+from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.semantic import query as recall
 from layover.values.memory.context import Extraction, TurnContext
 from layover.values.memory.entry import (
     EntryCorrection,

@@ -10,7 +10,7 @@ import pytest
 
 from layover import Agent
 from layover.adapters.blobs.s3 import S3Blobs
-from layover.adapters.inmemory.model import say
+from layover.inmemory.model import say
 from layover.keys import Keys
 from layover.ports.blobs import MIN_PART
 from layover.recovery.sweep import sweep

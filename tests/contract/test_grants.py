@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from layover.adapters.connections.grants import TableGrants
 from layover.clock import ManualClock
 from layover.keys import Keys
+from layover.plugins.reach.adapters.grants import TableGrants
 from layover.ports import Blobs
 from layover.ports.table import Table
 from layover.values.grant import Consent, Grant

@@ -9,8 +9,8 @@ import pytest
 from layover import EpisodicMemory
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory.episodic.rules import hash_of
-from layover.memory.episodic.search import entry_query
+from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.episodic.search import entry_query
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, IndexedText, RecallQuery
 from layover.values.memory.entry import FoundEntry, NewEntry

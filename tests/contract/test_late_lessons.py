@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
-from layover.memory.episodic.rules import hash_of
+from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.ports import MemoryStore
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction

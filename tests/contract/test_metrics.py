@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.metrics import InMemoryMetrics
 from layover.adapters.metrics.emf import EmfMetrics
+from layover.inmemory.metrics import InMemoryMetrics
 from layover.ports import Metrics
 from layover.values.metrics import NAMESPACE, Metric
 

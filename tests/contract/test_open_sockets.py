@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from layover.adapters.inmemory.sockets import InMemorySockets
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush, management_client
 from layover.errors import RetryableError
+from layover.inmemory.sockets import InMemorySockets
 from layover.ports import Sockets
 from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
 from layover.values.socket import Subscription

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from layover.adapters.models import wire
-from layover.adapters.models.openai_chat import OpenAIChat
 from layover.errors import ModelError
+from layover.plugins.models import wire
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 from support.providers import reference

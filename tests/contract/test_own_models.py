@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from examples.ollama_model import OllamaModel
-from layover.adapters.models.openai_chat import OpenAIChat
 from layover.models import Model, OpenAIModel
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.testing.contracts import MakeModel, ModelContract, Planned
 from support.providers import openai as fake_openai
 from support.providers.answers import words

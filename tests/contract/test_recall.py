@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory.semantic import query as recall
+from layover.inmemory.embedder import HashingEmbedder
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.semantic import query as recall
 from layover.values.memory.context import IndexedText, Recalled, RecallQuery, TurnContext
 from layover.values.message import Message, Role, TextPart
 from support.word_pairs import PAIRS

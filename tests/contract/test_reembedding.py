@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 import pytest
 
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
-from layover.adapters.store.postgres.memory.reembedding import PostgresOwners
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import ConfigurationError, ModelError
-from layover.memory.episodic.rules import hash_of
-from layover.memory.reembed import reembed
-from layover.memory.semantic import query as recall
+from layover.inmemory.embedder import HashingEmbedder
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.postgres.reembedding import PostgresOwners
+from layover.plugins.memory.reembed import reembed
+from layover.plugins.memory.semantic import query as recall
 from layover.ports.memory.entries import Owners
 from layover.runtime import Runtime
 from layover.values.memory.context import Extraction

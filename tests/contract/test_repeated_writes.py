@@ -13,10 +13,6 @@ import pytest
 
 import layover.adapters
 from examples.sqlite_table import SqliteTable
-from layover.adapters.channels.press_book import TablePressBook
-from layover.adapters.connections.grants import TableGrants
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.deliveries import CLAIMED, TableDeliveries
 from layover.adapters.journal.followers.connections import TableConnections
@@ -24,7 +20,11 @@ from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.leases import TableLeases
 from layover.clock import from_rfc3339
 from layover.errors import RetryableError
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.table import InMemoryTable
 from layover.keys import META, Keys
+from layover.plugins.people.adapters.press_book import TablePressBook
+from layover.plugins.reach.adapters.grants import TableGrants
 from layover.ports import DayLimits, DayUse, DueCheck, Reservation
 from layover.ports.channels import Claim
 from layover.ports.table import Item, Table, Write

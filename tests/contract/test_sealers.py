@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.connections.key_file import KeyFileSealer
-from layover.adapters.connections.kms import KmsSealer
-from layover.adapters.inmemory.sealer import InMemorySealer
+from layover.inmemory.sealer import InMemorySealer
+from layover.plugins.reach.adapters.key_file import KeyFileSealer
+from layover.plugins.reach.adapters.kms import KmsSealer
 from layover.ports import Sealer
 from support.aws.emulator import LocalAws, aws
 

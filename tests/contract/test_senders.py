@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.channels.mail import MailSender, mail_client
-from layover.adapters.channels.teams import TeamsSender
 from layover.adapters.http.direct import DirectClient
 from layover.desk.local.channels import Outbox
 from layover.desk.local.channels.ses import LocalSes
 from layover.desk.local.channels.teams import LocalTeams
 from layover.errors import RetryableError
+from layover.plugins.people.adapters.mail import MailSender, mail_client
+from layover.plugins.people.adapters.teams import TeamsSender
 from layover.ports.channels import ChannelBusy, ChannelRefused, Sender
 from layover.values.channels import (
     Address,

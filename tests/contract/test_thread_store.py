@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.chains import UnknownParent
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import InvalidRequest
+from layover.inmemory.stores.threads import InMemoryThreads
 from layover.values.message import ProviderState, Role, TextPart, ToolCallPart, ToolResultPart
 from support.worlds.threads import START, Conversation, Stores
 

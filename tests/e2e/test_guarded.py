@@ -4,8 +4,8 @@ process."""
 import asyncio
 from typing import Any
 
-from layover.adapters.models.openai_chat import OpenAIChat
 from layover.inprocess.driver import SOMEBODY
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.wiring import in_memory_runtime
 from support.agents.guarded import AWAY, warden
 from support.providers.openai import Reply, calls, fail, say

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from layover.channels.block_kit import APPROVE, CallRef
 from layover.desk.local.channels import Outbox
 from layover.desk.local.channels.services import SIGNING_SECRET, TOKEN
 from layover.desk.local.channels.slack import FakeSlack
+from layover.plugins.people.block_kit import APPROVE, CallRef
 from support.providers.openai import call, say
 from support.system.folders import folder
 from support.system.system import Brain, Json, System, eventually

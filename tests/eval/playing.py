@@ -25,12 +25,12 @@ from eval.watched import Provider, Watched
 from layover import Agent, EpisodicMemory, Memory
 from layover.context.compaction import Limits
 from layover.context.transcript import response_messages
-from layover.memory.compaction import reflector, summary
-from layover.memory.compaction.job import CompactionJob
-from layover.memory.compaction.observation_lines import latest, without_repetition
-from layover.memory.compaction.observe import ask_reflector, observe_ahead
-from layover.memory.profile.notes import profile_key
-from layover.memory.profile.profiles import put_profile
+from layover.plugins.memory.compaction import reflector, summary
+from layover.plugins.memory.compaction.job import CompactionJob
+from layover.plugins.memory.compaction.observation_lines import latest, without_repetition
+from layover.plugins.memory.compaction.observe import ask_reflector, observe_ahead
+from layover.plugins.memory.profile.notes import profile_key
+from layover.plugins.memory.profile.profiles import put_profile
 from layover.runtime import Runtime
 from layover.testing import ScriptedModel, call, say, tool_results
 from layover.values.memory.compaction import Compacted

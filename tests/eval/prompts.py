@@ -9,11 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import layover.memory
+import layover.plugins.memory
 from layover import EpisodicMemory
-from layover.memory import requests
-from layover.memory.episodic import rules
-from layover.memory.profile import facts
+from layover.plugins.memory import requests
+from layover.plugins.memory.episodic import rules
+from layover.plugins.memory.profile import facts
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 
@@ -67,6 +67,6 @@ def number(value: Any) -> str:
 @cache
 def code_number() -> str:
     """Return the number of the code of memory and of the loop, which decide what becomes of an answer."""
-    layer = Path(layover.memory.__file__).parents[1]
+    layer = Path(layover.plugins.memory.__file__).parents[1]
     files = sorted(f for name in ("memory", "engine") for f in (layer / name).rglob("*.py"))
     return number([[f.relative_to(layer).as_posix(), f.read_text("utf-8")] for f in files])

@@ -7,7 +7,7 @@ import pytest
 from eval import observing
 from eval.cases import Observed, matches, observed
 from eval.scores import judged
-from layover.memory.compaction import observer
+from layover.plugins.memory.compaction import observer
 
 
 def each(*, telling: bool = False) -> pytest.MarkDecorator:

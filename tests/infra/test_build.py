@@ -86,7 +86,7 @@ def test_adapters_find_their_libraries_in_the_layer(built: Target) -> None:
         "import boto3, psycopg, httpx2, jsonschema, pgvector\n"
         "from psycopg import pq; assert pq.__impl__ == 'binary'\n"
         "httpx2.AsyncClient()\n"
-        "from layover.adapters import prices\n"
+        "from layover.plugins.models import prices\n"
         "from layover.adapters.store.postgres.migrate import shipped_migrations as m; assert m()\n"
         "print(boto3.__file__)"
     )

@@ -5,14 +5,14 @@ from support.hash_seeds import printed_with
 STORY = """
 import asyncio
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.table import InMemoryTable
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.journal import table_journal
 from layover.clock import ManualClock
 from layover.dice import SeededDice
 from layover.ids import SequentialIds
-from layover.memory.ranking import Candidate, fuse
+from layover.plugins.memory.ranking import Candidate, fuse
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
 from layover.sockets.delivery import DeliveryQueue

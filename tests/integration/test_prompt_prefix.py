@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, tool
-from layover.adapters.models.openai_chat import OpenAIChat
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.wiring import in_memory_runtime
 from support.providers.openai import FakeOpenAI, Request
 from support.providers.openai import call as wants

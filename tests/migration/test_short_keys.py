@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations, shipped_migrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import NewerFormat
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.values.memory.context import RecallQuery, TurnQuery
 from layover.values.message import Message, Role
 from layover.values.thread import ThreadHead

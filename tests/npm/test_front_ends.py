@@ -12,9 +12,9 @@ import pytest
 
 from functions.api.routes_ag_ui import AgUiFrames
 from functions.api.routes_chat import UiFrames
-from layover.chat.answers import BROKEN_OFF, Translation
-from layover.protocols.ag_ui import AgUiRun
-from layover.protocols.ui_messages import UiMessage
+from layover.plugins.fronts.chat.answers import BROKEN_OFF, Translation
+from layover.plugins.fronts.protocols.ag_ui import AgUiRun
+from layover.plugins.fronts.protocols.ui_messages import UiMessage
 from npm.conftest import LIMIT_S
 from support.logs import Log, load
 from support.logs.pictures import asked_args, calls_of_answer, truth, voided

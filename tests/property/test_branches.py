@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import keys
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import MICROSECOND
 from layover.context.transcript import branch, custom_message, parents_first, unheard_leaf
 from layover.engine.state import RunState
+from layover.inmemory.stores.threads import InMemoryThreads
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.runs.run import (

@@ -8,12 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import EpisodicMemory
-from layover.memory.episodic.rules import check_entries, entry_lines, hash_of, memory_block, select
-from layover.memory.ranking import cosine
-from layover.memory.text.characters import plain_characters
-from layover.memory.text.evidence import anchors, normalise
-from layover.memory.text.forms import Form
-from layover.memory.text.reading import plain
+from layover.plugins.memory.episodic.rules import (
+    check_entries,
+    entry_lines,
+    hash_of,
+    memory_block,
+    select,
+)
+from layover.plugins.memory.ranking import cosine
+from layover.plugins.memory.text.characters import plain_characters
+from layover.plugins.memory.text.evidence import anchors, normalise
+from layover.plugins.memory.text.forms import Form
+from layover.plugins.memory.text.reading import plain
 from layover.values.memory.entry import MemoryEntry, SimilarEntry
 from layover.values.message import Message, Role, TextPart
 from support.examples import examples

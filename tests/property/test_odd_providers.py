@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.models.openai_chat import OpenAIChat
 from layover.ids import SequentialIds
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.values.message import FilePart, Message, TextPart
 from layover.values.runs.run import Status
 from support.providers.odd import FORBIDDEN, ROOMS, OddProvider

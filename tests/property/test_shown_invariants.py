@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from functions.api.routes_ag_ui import AgUiFrames
 from functions.api.routes_chat import UiFrames
-from layover.chat.answers import Translation
 from layover.desk.cli.chat.answer import Answer
-from layover.protocols.ag_ui import AgUiRun
-from layover.protocols.ui_messages import UiMessage
+from layover.plugins.fronts.chat.answers import Translation
+from layover.plugins.fronts.protocols.ag_ui import AgUiRun
+from layover.plugins.fronts.protocols.ui_messages import UiMessage
 from layover.values.runs.event import LoggedEvent
 from support.examples import examples
 from support.logs import LOGS, Json, Log

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.protocols import sse
+from layover.plugins.fronts.protocols import sse
 from layover.runs.follow import follow, with_heartbeat
 from layover.runs.long_polls import Pace
 from support.event_source import EventSource

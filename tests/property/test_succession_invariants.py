@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.memory.episodic.rules import Candidate, hash_of, select
-from layover.memory.episodic.succession import follows, leaves_standing
+from layover.plugins.memory.episodic.rules import Candidate, hash_of, select
+from layover.plugins.memory.episodic.succession import follows, leaves_standing
 from layover.values.memory.entry import FoundEntry, SimilarEntry
 from support.examples import examples
 

@@ -24,8 +24,8 @@ from layover import (
     ToolContext,
     tool,
 )
-from layover.adapters.inmemory.model import call, calls, say
 from layover.context.rendering import HEARD
+from layover.inmemory.model import call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
 from simulation.world import Crash, Effect, World, current

@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from layover.approvals.decide import DecisionRequest, Verdict
-from layover.chat.parts import ClientMessage
-from layover.chat.start import ChatTurn
-from layover.chat.start import say as say_in_chat
 from layover.desk.local.aws.states.errors import StateFailed, StatesError
 from layover.errors import LayoverError, NotFound, RetryableError
 from layover.keys import SWITCH
+from layover.plugins.fronts.chat.parts import ClientMessage
+from layover.plugins.fronts.chat.start import ChatTurn
+from layover.plugins.fronts.chat.start import say as say_in_chat
 from layover.ports.table import Delete, Put
 from layover.records.threads import head_of
 from layover.runs.follow import follow

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from layover.adapters import once
-from layover.adapters.inmemory.stores.tables import StoredThread
 from layover.adapters.journal import allowance, heads, sweep
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.decisions import TableDecisions
@@ -23,10 +22,11 @@ from layover.adapters.journal.log.writer import LogWriter
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.writers import TableWriters
 from layover.approvals import checks, consent, outbox
-from layover.channels import notify
 from layover.clock import rfc3339
 from layover.context import transcript
 from layover.errors import DecisionInvalid, Fenced
+from layover.inmemory.stores.tables import StoredThread
+from layover.plugins.people import notify
 from layover.ports.table import AllOf, Condition, ConditionFailed, Differs, Equals, Exists, Item
 from layover.recovery import sweep as sweeper
 from layover.runs import accept, aside, messages, turn

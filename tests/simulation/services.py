@@ -11,21 +11,21 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
-from layover.adapters.connections.grants import TableGrants
-from layover.adapters.inmemory.model import ScriptedModel, say
-from layover.adapters.inmemory.sealer import InMemorySealer
-from layover.adapters.inmemory.sender import InMemorySender
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
-from layover.channels.notify import notify
-from layover.channels.turns import Turns
 from layover.desk.local.aws.states.errors import StateFailed, StatesError
 from layover.errors import RetryableError
-from layover.memory.compaction.compact import compact
-from layover.memory.extract import extract
+from layover.inmemory.model import ScriptedModel, say
+from layover.inmemory.sealer import InMemorySealer
+from layover.inmemory.sender import InMemorySender
+from layover.inmemory.table import InMemoryTable
+from layover.plugins.memory.compaction.compact import compact
+from layover.plugins.memory.extract import extract
+from layover.plugins.people.notify import notify
+from layover.plugins.people.turns import Turns
+from layover.plugins.reach.adapters.grants import TableGrants
 from layover.ports.channels import ChannelBusy, ChannelPorts
 from layover.ports.grants import GrantPorts
 from layover.ports.platform import ChatModel, OnDelta

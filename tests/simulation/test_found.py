@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.channels.press_book import TablePressBook
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.errors import LayoverError, NotFound, RetryableError
+from layover.inmemory.model import ScriptedModel, call, calls, say
+from layover.inmemory.table import InMemoryTable
 from layover.inprocess.drives import NoDeadline
 from layover.keys import EVENT_PREFIX, Keys
+from layover.plugins.people.adapters.press_book import TablePressBook
 from layover.ports.table import Action, Item, Write
 from layover.recovery.redrive import redrive
 from layover.recovery.sweep import sweep

@@ -10,8 +10,8 @@ import pytest
 from layover.adapters.store.chains import UnknownParent
 from simulation import test_found
 from simulation.put_back import PUT_BACK
-from unit.connections import test_waiting_calls
 from unit.metering import test_quota
+from unit.plugins.reach.connections import test_waiting_calls
 
 SHORT: Mapping[str, Callable[[], Any]] = {
     "a cancelled run denies a payment that was made": (

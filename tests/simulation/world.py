@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.desk.local.aws.states.errors import StateFailed
 from layover.desk.local.aws.states.service import StepFunctions
 from layover.desk.local.aws.storage import Storage
 from layover.dice import SeededDice
 from layover.errors import RetryableError
 from layover.ids import RandomIds
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.inmemory.table import InMemoryTable
 from layover.ports.table import Action, Item
 from layover.values.deployment.settings import Settings
 from simulation.faults import Features, Mutation, Story

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from layover import Agent
-from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.approvals.token_answer import DECIDED
+from layover.inmemory.model import call, say
 from layover.values.deployment.access import Actor
 from support.otlp import receiving
 from support.pages import Page

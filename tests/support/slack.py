@@ -8,13 +8,13 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from layover.adapters.channels.slack import SlackSender
 from layover.adapters.http.client import Response
 from layover.adapters.http.request import Url
 from layover.clock import ManualClock
 from layover.declare.secret import Secret
 from layover.desk.local.channels import Outbox
 from layover.desk.local.channels.slack import FakeSlack
+from layover.plugins.people.adapters.slack import SlackSender
 from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
 from layover.values.decision import ApprovalRule
 from layover.values.runs.run import SuspensionKind

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.journal import table_journal
 from layover.batches import batched
 from layover.clock import SystemClock
 from layover.desk.local.aws.access_key import AccessKey
+from layover.inmemory.blobs import InMemoryBlobs
 from layover.keys import Keys, due_key
 from layover.values.thread import ThreadHead
 from support.kills.scenarios import LOST

@@ -14,15 +14,10 @@ import pytest
 
 from layover import Agent, Approval, tool
 from layover.adapters.aws.retries import ServiceError
-from layover.adapters.channels.mail import PATH, MailSender
-from layover.adapters.channels.slack import SlackSender
-from layover.adapters.channels.teams import TeamsSender
 from layover.adapters.http.client import Response
 from layover.adapters.http.request import Url
-from layover.adapters.inmemory.model import call
 from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.approvals import decide as approvals
-from layover.channels.queue import notify_all
 from layover.clock import install_offset
 from layover.declare.secret import Secret
 from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, NOTIFY, PAUSE_FACTOR
@@ -34,6 +29,11 @@ from layover.desk.local.channels.ses import LocalSes
 from layover.desk.local.channels.slack import FakeSlack
 from layover.desk.local.channels.teams import LocalTeams
 from layover.desk.local.functions.invocation import InvokeResult, failure
+from layover.inmemory.model import call
+from layover.plugins.people.adapters.mail import PATH, MailSender
+from layover.plugins.people.adapters.slack import SlackSender
+from layover.plugins.people.adapters.teams import TeamsSender
+from layover.plugins.people.queue import notify_all
 from layover.ports.channels import ChannelPorts
 from layover.values.channels import ChannelKind, Channels
 from layover.values.deployment.access import Actor

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from layover.adapters.models.openai_chat import OpenAIChat
+from layover.plugins.models.openai_chat import OpenAIChat
 from support.providers.openai import FakeOpenAI
 from support.worlds.services import ServiceBench
 

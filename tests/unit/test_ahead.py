@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.ahead import MODULES
+from layover.ahead import MODULES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))

@@ -82,7 +82,7 @@ def test_wheel_has_prompts_migrations_pages_and_the_mark_of_types(wheel: Path) -
     names = names_in(wheel)
     assert "layover/py.typed" in names
     for folder, suffix in (
-        ("layover/memory/prompts", ".md"),
+        ("layover/plugins/memory/prompts", ".md"),
         ("layover/adapters/store/postgres/migrations", ".sql"),
         ("layover/adapters/store/postgres/sql", ".sql"),
         (f"{SHIPPED}/functions/api/console/page", ".html"),

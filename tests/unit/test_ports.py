@@ -15,35 +15,7 @@ from examples.ollama_model import OllamaModel
 from layover.adapters.background.lambda_events import LambdaEvents
 from layover.adapters.blobs.s3 import S3Blobs
 from layover.adapters.callbacks.stepfunctions import StepFunctions
-from layover.adapters.channels.mail import MailSender
-from layover.adapters.channels.press_book import TablePressBook
-from layover.adapters.channels.slack import SlackSender
-from layover.adapters.channels.teams import TeamsSender
-from layover.adapters.connections.endpoints import HttpTokenEndpoints
-from layover.adapters.connections.grants import TableGrants
-from layover.adapters.connections.key_file import KeyFileSealer
-from layover.adapters.connections.kms import KmsSealer
 from layover.adapters.dialer import ClientDialer
-from layover.adapters.embeddings.bedrock import BedrockEmbedder
-from layover.adapters.embeddings.offline import OfflineEmbedder
-from layover.adapters.embeddings.openai import OpenAIEmbedder
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.metrics import InMemoryMetrics
-from layover.adapters.inmemory.model import ScriptedModel
-from layover.adapters.inmemory.sealer import InMemorySealer
-from layover.adapters.inmemory.sender import InMemorySender
-from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets
-from layover.adapters.inmemory.stores.compaction import InMemoryCompaction
-from layover.adapters.inmemory.stores.entries import InMemoryEntries
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.notes import InMemoryNotes
-from layover.adapters.inmemory.stores.personal import InMemoryPersonal
-from layover.adapters.inmemory.stores.recall import InMemoryRecall
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import InMemoryTable
-from layover.adapters.inmemory.tracing import InMemoryTracing
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.audit import TableAudit
 from layover.adapters.journal.commands import TableRunCommands
@@ -64,40 +36,68 @@ from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.runs import TableRuns
 from layover.adapters.journal.sweep import TableDues, TableWatch
 from layover.adapters.journal.writers import TableWriters
-from layover.adapters.mcp.servers import McpServers
 from layover.adapters.metrics.emf import EmfMetrics
-from layover.adapters.models.anthropic.chat import AnthropicChat
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.bedrock.converse import ConverseChat
-from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.openai_client import OpenAIModel
-from layover.adapters.models.own import OwnModel
-from layover.adapters.models.providers import Providers
-from layover.adapters.models.responses.chat import ResponsesChat
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush
-from layover.adapters.store.postgres.memory.compaction import PostgresCompaction
-from layover.adapters.store.postgres.memory.entries import PostgresEntries
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
-from layover.adapters.store.postgres.memory.notes import PostgresNotes
-from layover.adapters.store.postgres.memory.personal import PostgresPersonal
-from layover.adapters.store.postgres.memory.recall import PostgresRecall
-from layover.adapters.store.postgres.memory.reembedding import PostgresOwners, PostgresReembedding
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.adapters.tracing.background import BackgroundTracing
-from layover.adapters.tracing.otlp import OtlpTracing
-from layover.adapters.tracing.requests import TracedModel
-from layover.adapters.tracing.writers import TracedLog, TracedWriters
 from layover.clock import ManualClock, SystemClock
 from layover.declare.agents.driver import Driver
 from layover.dice import SeededDice, SystemDice
 from layover.ids import RandomIds, SequentialIds
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.embedder import HashingEmbedder
+from layover.inmemory.metrics import InMemoryMetrics
+from layover.inmemory.model import ScriptedModel
+from layover.inmemory.sealer import InMemorySealer
+from layover.inmemory.sender import InMemorySender
+from layover.inmemory.sockets import InMemoryLater, InMemorySockets
+from layover.inmemory.stores.compaction import InMemoryCompaction
+from layover.inmemory.stores.entries import InMemoryEntries
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.notes import InMemoryNotes
+from layover.inmemory.stores.personal import InMemoryPersonal
+from layover.inmemory.stores.recall import InMemoryRecall
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.inmemory.table import InMemoryTable
+from layover.inmemory.tracing import InMemoryTracing
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.driver import InProcess
 from layover.inprocess.drives import NoDeadline
 from layover.invocation import LambdaDeadline
-from layover.memory.usage import MeteredEmbedder
+from layover.plugins.memory.postgres.compaction import PostgresCompaction
+from layover.plugins.memory.postgres.entries import PostgresEntries
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.postgres.notes import PostgresNotes
+from layover.plugins.memory.postgres.personal import PostgresPersonal
+from layover.plugins.memory.postgres.recall import PostgresRecall
+from layover.plugins.memory.postgres.reembedding import PostgresOwners, PostgresReembedding
+from layover.plugins.memory.usage import MeteredEmbedder
+from layover.plugins.models.anthropic.chat import AnthropicChat
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.bedrock.converse import ConverseChat
+from layover.plugins.models.embeddings.bedrock import BedrockEmbedder
+from layover.plugins.models.embeddings.offline import OfflineEmbedder
+from layover.plugins.models.embeddings.openai import OpenAIEmbedder
+from layover.plugins.models.openai_chat import OpenAIChat
+from layover.plugins.models.openai_client import OpenAIModel
+from layover.plugins.models.own import OwnModel
+from layover.plugins.models.providers import Providers
+from layover.plugins.models.responses.chat import ResponsesChat
+from layover.plugins.people.adapters.mail import MailSender
+from layover.plugins.people.adapters.press_book import TablePressBook
+from layover.plugins.people.adapters.slack import SlackSender
+from layover.plugins.people.adapters.teams import TeamsSender
+from layover.plugins.reach.adapters.endpoints import HttpTokenEndpoints
+from layover.plugins.reach.adapters.grants import TableGrants
+from layover.plugins.reach.adapters.key_file import KeyFileSealer
+from layover.plugins.reach.adapters.kms import KmsSealer
+from layover.plugins.reach.mcp.servers import McpServers
+from layover.plugins.traces.background import BackgroundTracing
+from layover.plugins.traces.otlp import OtlpTracing
+from layover.plugins.traces.requests import TracedModel
+from layover.plugins.traces.writers import TracedLog, TracedWriters
 from layover.ports import (
     Aborts,
     Allowance,

@@ -13,7 +13,7 @@ import pytest
 
 import layover
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
+from layover.inmemory.model import call, say
 from layover.runs.accept import StartRun, start_run
 from layover.values.deployment.access import Actor
 from layover.values.thread import ThreadHead
@@ -26,7 +26,7 @@ SLACK = 0.01
 """The part by which Python's releases differ: they inline different calls."""
 _PACKAGE = layover.__path__[0]
 # What DynamoDB does itself.
-_TWINS = (f"{_PACKAGE}/adapters/inmemory/", f"{_PACKAGE}/ports/table/evaluate.py")
+_TWINS = (f"{_PACKAGE}/inmemory/", f"{_PACKAGE}/ports/table/evaluate.py")
 
 
 @tool

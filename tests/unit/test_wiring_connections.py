@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, wiring
-from layover.adapters.connections.key_file import KeyFileSealer
-from layover.adapters.connections.kms import KmsSealer
 from layover.clock import ManualClock, SystemClock
 from layover.errors import ConfigurationError
+from layover.plugins.reach.adapters.key_file import KeyFileSealer
+from layover.plugins.reach.adapters.kms import KmsSealer
 from layover.values.grant import Grant
 from support.aws.loopback import KEYS, answer, loopback
 
@@ -24,7 +24,7 @@ KEY = "arn:aws:kms:eu-west-1:123456789012:alias/shop-connections"
 URL = "https://api.example.com/connected"
 CACHED = (wiring.environment, wiring.runtime, wiring._aws, wiring._sealer, wiring._grants)
 LOADED = (
-    "print(json.dumps(sorted(n for n in sys.modules if n.startswith('layover.adapters.connections') "
+    "print(json.dumps(sorted(n for n in sys.modules if n.startswith('layover.plugins.reach.adapters') "
     "or n.partition('.')[0] == 'cryptography')))"
 )
 CONTEXT = {"owner": "a-user"}

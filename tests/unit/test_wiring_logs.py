@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover import logs
-from layover.adapters.inmemory.model import say
+from layover.inmemory.model import say
 from support.worlds.runs import Ledger
 from unit.test_house import HEAVY
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from layover import wiring
-from layover.adapters.embeddings.bedrock import BedrockEmbedder
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.providers import Providers
+from layover.inmemory.embedder import HashingEmbedder
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.embeddings.bedrock import BedrockEmbedder
+from layover.plugins.models.openai_chat import OpenAIChat
+from layover.plugins.models.providers import Providers
 from layover.values.runs.usage import Usage
 
 MODEL = "openai.gpt-oss-120b-1:0"

@@ -14,10 +14,10 @@ from functions.api.user_messages import ui_message
 from integration.api.kit import Api, http_event
 from integration.api.test_ag_ui import ask as ask_ag_ui
 from integration.api.test_chat import chat, chunks
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.chat.start import ChatTurn, edit, regenerate, say
-from layover.chat.threads import chat_thread
 from layover.errors import DatabaseWaking
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.fronts.chat.start import ChatTurn, edit, regenerate, say
+from layover.plugins.fronts.chat.threads import chat_thread
 from layover.records.threads import thread_id_of
 from layover.runs.finish import last_events
 from layover.values.client_ids import shown_id, with_client_id

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from integration.api.kit import Api, Response, TestHost
 from layover import Agent
-from layover.channels.links import make_link
+from layover.plugins.people.links import make_link
 from layover.values.channels import Person
 from layover.values.decision import Risk
 from layover.values.runs.run import SuspensionKind

@@ -9,9 +9,9 @@ from integration.api.kit import Api
 from layover import Agent, Memory, ObservationalMemory, WorkingMemory
 from layover.files.store import Files
 from layover.keys import call_key, child_path, step_key
-from layover.memory.episodic.entries import Entry
-from layover.memory.profile.notes import profile_key, working_key
-from layover.memory.profile.profiles import Profile
+from layover.plugins.memory.episodic.entries import Entry
+from layover.plugins.memory.profile.notes import profile_key, working_key
+from layover.plugins.memory.profile.profiles import Profile
 from layover.ports.memory.personal import StoredKind
 from layover.records.views import run_view
 from layover.threads.memory_view import ShownObservation, ThreadMemory

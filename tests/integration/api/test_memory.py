@@ -9,7 +9,7 @@ import pytest
 from integration.api.kit import Api
 from layover import Agent, Memory, WorkingMemory
 from layover.errors import DatabaseWaking
-from layover.memory.profile.notes import profile_key, working_key
+from layover.plugins.memory.profile.notes import profile_key, working_key
 from layover.values.memory.context import LoggedAttempt
 from support.worlds.services import ANN, BOB
 

@@ -20,9 +20,9 @@ from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ids import RandomIds
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from support.aws.emulator import LocalAws, aws, services_at
 from support.postgres.server import TestPostgres
 from support.worlds.sockets import SocketBench

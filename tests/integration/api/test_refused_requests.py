@@ -11,8 +11,8 @@ from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover import Agent, BlockTopics
 from layover.inprocess.drives import NoDeadline
-from layover.protocols.ag_ui import AgUiRun
-from layover.protocols.ui_messages import UiMessage
+from layover.plugins.fronts.protocols.ag_ui import AgUiRun
+from layover.plugins.fronts.protocols.ui_messages import UiMessage
 from layover.records.threads import thread_id_of
 from layover.runs.turn import turn
 from layover.testing import ScriptedModel, say

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from functions.api.app import answer
 from functions.api.routes_channels import MAX_BODY, is_signed
 from integration.api.kit import Api, Response, TestHost, http_event
-from layover.adapters.channels.press_book import TablePressBook
-from layover.adapters.inmemory.table import InMemoryTable
-from layover.channels.block_kit import APPROVE, DENY, CallRef
 from layover.clock import rfc3339
 from layover.desk.local.channels.slack import PressFailed
 from layover.errors import RetryableError
+from layover.inmemory.table import InMemoryTable
+from layover.plugins.people.adapters.press_book import TablePressBook
+from layover.plugins.people.block_kit import APPROVE, DENY, CallRef
 from layover.ports.channels import ChannelPorts, SlackPorts
 from layover.values.channels import Address, ChannelKind, Notice, NoticeKind
 from layover.values.decision import ApprovalRule

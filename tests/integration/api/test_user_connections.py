@@ -7,9 +7,9 @@ import pytest
 
 from integration.api.kit import Api
 from layover import Agent, Connection
-from layover.adapters.connections.grants import TableGrants
-from layover.adapters.inmemory.table import InMemoryTable
+from layover.inmemory.table import InMemoryTable
 from layover.keys import Keys
+from layover.plugins.reach.adapters.grants import TableGrants
 from layover.ports.grants import GrantPorts
 from support.oauth import REDIRECT_URL, REVOKE_URL, TOKEN_URL, Endpoints, OAuthServer, Sealed
 from support.worlds.services import ANN, BOB, ServiceBench

@@ -11,9 +11,9 @@ from integration.api.kit import Api
 from integration.api.test_ag_ui import ask
 from integration.api.test_chat import chat
 from integration.api.test_chat_ids import runs
-from layover.chat.parts import ClientFile, content_hash
 from layover.errors import InvalidRequest
 from layover.files.store import Files
+from layover.plugins.fronts.chat.parts import ClientFile, content_hash
 from layover.values.message import CONTEXT, DataPart, FilePart, TextPart
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench

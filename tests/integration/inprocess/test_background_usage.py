@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from layover import Agent, Memory, SemanticRecall
-from layover.adapters.inmemory.model import USAGE, ScriptedModel, fail, say
-from layover.memory.extract import extract
+from layover.inmemory.model import USAGE, ScriptedModel, fail, say
+from layover.plugins.memory.extract import extract
 from layover.records.runs import snapshot_of
 from layover.records.views import run_view
 from layover.testing import HashingEmbedder

@@ -8,9 +8,9 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from layover import Agent, Limits, ToolContext, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, ThreadBusy
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.values.runs.run import OnWaiting
 from layover.wiring import in_memory_runtime
 from support.worlds.runs import nested, told

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, EpisodicMemory, Memory, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.memory.episodic.entries import correct_entry, list_entries
-from layover.memory.extract import extract
+from layover.inmemory.model import ScriptedModel, call, fail, say
+from layover.plugins.memory.episodic.entries import correct_entry, list_entries
+from layover.plugins.memory.extract import extract
 from layover.testing import HashingEmbedder
 from layover.values.message import DataPart, FilePart, TextPart
 from layover.values.metrics import Metric

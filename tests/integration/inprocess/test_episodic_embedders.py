@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall
-from layover.adapters.inmemory.model import call, say
 from layover.errors import ModelError
-from layover.memory.episodic.entries import list_entries
+from layover.inmemory.model import call, say
+from layover.plugins.memory.episodic.entries import list_entries
 from layover.ports.allowance import NoAllowance
 from layover.testing import HashingEmbedder
 from layover.values.prompt import Embedded

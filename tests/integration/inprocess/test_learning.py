@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, ToolContext, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.memory.extract import extract
-from layover.memory.profile.notes import profile_key
-from layover.memory.profile.profiles import delete_profile, put_profile
+from layover.inmemory.model import ScriptedModel, call, fail, say
+from layover.plugins.memory.extract import extract
+from layover.plugins.memory.profile.notes import profile_key
+from layover.plugins.memory.profile.profiles import delete_profile, put_profile
 from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench
 

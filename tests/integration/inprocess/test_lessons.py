@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, EpisodicMemory, Memory
-from layover.adapters.inmemory.model import ScriptedModel, fail, say, too_long
-from layover.memory.extract import extract
-from layover.memory.profile.notes import profile_key
+from layover.inmemory.model import ScriptedModel, fail, say, too_long
+from layover.plugins.memory.extract import extract
+from layover.plugins.memory.profile.notes import profile_key
 from support.worlds.runs import ANN, Bench
 
 SAID = "The boiler of house 9 drips since the frost, and I moved to Bern last month"

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from layover import Agent, Memory, wiring
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached
+from layover.inmemory.table import InMemoryTable
 from layover.ports.allowance import NoAllowance
 from layover.testing import ScriptedModel, say
 from layover.values.prompt import Prompt, Reply

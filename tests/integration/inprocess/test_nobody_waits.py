@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from layover import Agent
-from layover.adapters.inmemory.model import ScriptedModel, say
+from layover.inmemory.model import ScriptedModel, say
 from layover.values.prompt import Prompt, Reply
 from layover.wiring import in_memory_runtime
 

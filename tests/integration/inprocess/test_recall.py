@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, NodeMemory, SemanticRecall, TokenBuffer
-from layover.adapters.inmemory.model import ScriptedModel, fail, say
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.errors import ModelError
+from layover.inmemory.model import ScriptedModel, fail, say
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
 from layover.testing import HashingEmbedder, InMemoryMetrics
 from layover.values.memory.context import TurnContext, TurnQuery
 from layover.values.metrics import Metric
@@ -88,7 +88,9 @@ async def test_an_agent_that_does_not_name_recall_embeds_nothing() -> None:
 async def test_without_an_embedder_recall_is_off_with_one_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layover.memory.semantic.recall._warned_agents", set())  # once a process
+    monkeypatch.setattr(
+        "layover.plugins.memory.semantic.recall._warned_agents", set()
+    )  # once a process
     chat = Chat(None, SemanticRecall())
     assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""
     assert [r.message for r in caplog.records].count(

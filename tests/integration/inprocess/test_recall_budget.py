@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import Agent, EpisodicMemory, Memory, ModelSettings, SemanticRecall
-from layover.adapters.inmemory.model import ScriptedModel, say
 from layover.context.assembly import estimated_tokens
 from layover.context.fit import room
 from layover.context.tokens import estimate
 from layover.errors import ContextLengthExceeded
-from layover.memory.episodic.imports import import_entry
+from layover.inmemory.model import ScriptedModel, say
+from layover.plugins.memory.episodic.imports import import_entry
 from layover.testing import HashingEmbedder
 from layover.threads.imports import ImportedMessage, ThreadImport, import_thread
 from layover.values.prompt import Prompt

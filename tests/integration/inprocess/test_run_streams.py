@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DecisionError, RunStream, tool
-from layover.adapters.inmemory.table import InMemoryTable
+from layover.inmemory.table import InMemoryTable
 from layover.testing import ScriptedModel, call, calls, say
 from layover.wiring import in_memory_runtime
 

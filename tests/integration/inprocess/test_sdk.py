@@ -17,7 +17,7 @@ from layover import (
     ToolContext,
     tool,
 )
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
+from layover.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import OnWaiting, Status

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from layover import tool
-from layover.adapters.inmemory.model import call, say
-from layover.memory.episodic.entries import list_entries
+from layover.inmemory.model import call, say
+from layover.plugins.memory.episodic.entries import list_entries
 from support.worlds.episodic import LearningBench
 from support.worlds.runs import ANN
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from layover import Agent, Memory, ObservationalMemory, SemanticRecall
-from layover.adapters.inmemory.model import ScriptedModel, say
-from layover.memory.compaction.compact import compact
-from layover.memory.extract import extract
+from layover.inmemory.model import ScriptedModel, say
+from layover.plugins.memory.compaction.compact import compact
+from layover.plugins.memory.extract import extract
 from layover.ports import NoAllowance
 from layover.testing import HashingEmbedder
 from layover.values.runs.payload import CompactPayload

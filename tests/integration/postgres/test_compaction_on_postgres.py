@@ -10,9 +10,9 @@ import pytest
 from psycopg import AsyncConnection
 
 from layover.adapters.store.postgres.database import Database, Row
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from support.postgres.plans import Planned, planned, scans
 from support.postgres.server import TestPostgres
 from support.worlds.compaction import Branches

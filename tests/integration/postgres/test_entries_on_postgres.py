@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.entries import PostgresEntries, find_entries
 from layover.adapters.store.postgres.queries import load
-from layover.memory.ranking import MAX_ROWS
+from layover.plugins.memory.postgres.entries import PostgresEntries, find_entries
+from layover.plugins.memory.ranking import MAX_ROWS
 from layover.values.memory.entry import EntryQuery
 from support.postgres.plans import Planned, planned, scans
 from support.postgres.server import TestPostgres, fresh_owner

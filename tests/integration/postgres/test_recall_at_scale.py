@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
-from layover.memory import ranking
+from layover.plugins.memory import ranking
+from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.ports import MemoryStore
 from layover.values.memory.context import Recalled, RecallQuery
 from support.postgres.server import TestPostgres

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from layover.adapters.inmemory.embedder import HashingEmbedder
 from layover.desk.cli.bench_recall import Figures, measure
 from layover.desk.cli.main import app
+from layover.inmemory.embedder import HashingEmbedder
 
 TEXTS = ["I keep bees", "How many?", "Four hives", "I am afraid of bees", "They are harmless"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.entries import PostgresEntries
 from layover.adapters.store.postgres.migrate import PostgresMigrations
+from layover.plugins.memory.postgres.entries import PostgresEntries
 from layover.testing import HashingEmbedder
 from support.postgres.server import TestPostgres
 

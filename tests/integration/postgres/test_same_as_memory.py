@@ -5,9 +5,9 @@ import itertools
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.inmemory.stores.threads import InMemoryThreads
 from support.examples import examples
 from support.postgres.server import fresh_owner
 from support.worlds.threads import Conversation

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.memory.semantic import query as recall
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.semantic import query as recall
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Role, ToolResultPart
 from layover.values.runs.usage import Usage

@@ -3,7 +3,7 @@
 from typing import Any
 
 from layover import Agent, Hook, tool
-from layover.adapters.inmemory.model import call, say
+from layover.inmemory.model import call, say
 from support.otlp import Receiver
 from support.worlds.runs import answers
 from support.worlds.traces import TracedBench

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.model import say
-from layover.adapters.tracing.background import BackgroundTracing
-from layover.adapters.tracing.otlp import MAX_KEPT, METRICS_S, PAUSE_S
-from layover.adapters.tracing.receiver import Receiver as Receiving
 from layover.clock import SystemClock
 from layover.ids import SequentialIds
+from layover.inmemory.model import say
+from layover.plugins.traces.background import BackgroundTracing
+from layover.plugins.traces.otlp import MAX_KEPT, METRICS_S, PAUSE_S
+from layover.plugins.traces.receiver import Receiver as Receiving
 from layover.values.span import RUN, Span
 from support.otlp import Receiver
 from support.worlds.runs import answers

@@ -18,11 +18,11 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.errors import ModelError, RetryableError
-from layover.memory.extract import extract
-from layover.memory.profile.notes import profile_key
+from layover.inmemory.embedder import HashingEmbedder
+from layover.inmemory.model import ScriptedModel, call, say
+from layover.plugins.memory.extract import extract
+from layover.plugins.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
 from layover.values.prompt import Prompt
 from layover.values.span import RUN, span_id_of, trace_id_of
@@ -361,9 +361,9 @@ async def test_what_memory_gives_a_turn_is_one_span_with_its_numbers_and_no_word
     search = receiver.named("search_memory").attributes
     assert search["gen_ai.operation.name"] == "search_memory"
     assert search["layover.run.id"] == run.id
-    counts = [search[f"layover.memory.{name}"] for name in ("notes", "messages", "entries")]
+    counts = [search[f"layover.plugins.memory.{name}"] for name in ("notes", "messages", "entries")]
     assert counts == [1, 0, 0]
-    assert search["layover.memory.tokens"] > 0
+    assert search["layover.plugins.memory.tokens"] > 0
     assert b"likes Rome" not in b"".join(receiver.bodies)
 
 

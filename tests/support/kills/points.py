@@ -40,14 +40,14 @@ def install() -> None:
         os.environ[name] = proxy
     from layover.adapters.blobs.s3 import S3Blobs
     from layover.adapters.callbacks.stepfunctions import StepFunctions
-    from layover.adapters.channels.mail import MailSender
-    from layover.adapters.channels.slack import SlackSender
     from layover.adapters.journal.items.dynamodb import DynamoTable
-    from layover.adapters.mcp.servers import McpServers
-    from layover.adapters.models.openai_chat import OpenAIChat
     from layover.adapters.sockets.apigateway import ApiGatewaySockets
     from layover.adapters.store.postgres.database import Database
     from layover.declare.tools.tool import Tool
+    from layover.plugins.models.openai_chat import OpenAIChat
+    from layover.plugins.people.adapters.mail import MailSender
+    from layover.plugins.people.adapters.slack import SlackSender
+    from layover.plugins.reach.mcp.servers import McpServers
 
     for name in ("get", "query"):
         _wrap(DynamoTable, name, lambda pk, sk, *_: (_hash(pk), _shown(sk)))

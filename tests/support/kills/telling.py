@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from layover.channels.block_kit import APPROVE, CallRef
 from layover.desk.local.channels import Outbox
 from layover.desk.local.channels.services import SIGNING_SECRET, TOKEN
 from layover.desk.local.channels.slack import FakeSlack
+from layover.plugins.people.block_kit import APPROVE, CallRef
 from support.kills.torture import PAUSE_S, Client
 from support.system.system import Json, unique
 

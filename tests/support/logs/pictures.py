@@ -16,8 +16,8 @@ from typing import Any
 
 from layover.desk.cli.chat.answer import Answer
 from layover.desk.cli.chat.calls import signature
-from layover.protocols.ag_ui import AgUiRun
-from layover.protocols.ui_messages import UiMessage, approval_of
+from layover.plugins.fronts.protocols.ag_ui import AgUiRun
+from layover.plugins.fronts.protocols.ui_messages import UiMessage, approval_of
 from support.logs import FOLDER, LOGS, Json, Log
 
 EVENTS_JS = Path(__file__).parents[3] / "functions/api/console/page/events.js"

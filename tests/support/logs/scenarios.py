@@ -21,12 +21,12 @@ from layover import (
     ToolContext,
     tool,
 )
-from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.approvals import decide as approvals
 from layover.approvals.extend import extend
 from layover.approvals.token_answer import DECIDED
 from layover.declare.tools.tool import AnyTool
 from layover.ids import SequentialIds
+from layover.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.ports import ChatModel, OnDelta, send_deltas
 from layover.recovery.sweep import sweep
 from layover.runs.accept import make_message_key, send_message

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from layover.adapters.models.bedrock.content import CACHE_POINT
+from layover.plugins.models.bedrock.content import CACHE_POINT
 from support.providers import converse
 from support.providers.answers import Json, Raw, Response
 

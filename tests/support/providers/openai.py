@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from layover.adapters.inmemory.model import BACKGROUND
 from layover.desk.local.model.server import embeddings
+from layover.inmemory.model import BACKGROUND
 from support.providers import converse, messages, responses
 from support.providers.answers import Raw as Raw
 from support.providers.answers import Request as Request

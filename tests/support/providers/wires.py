@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.adapters.models import makers, wire
-from layover.adapters.models.anthropic import request as messages_request
-from layover.adapters.models.anthropic.reply import MessagesReply
-from layover.adapters.models.bedrock import request as converse_request
-from layover.adapters.models.bedrock.reply import ConverseReply
-from layover.adapters.models.http_chat import Assembly
-from layover.adapters.models.replies import Assembly as ChatReply
-from layover.adapters.models.responses import request as responses_request
-from layover.adapters.models.responses.reply import ResponsesReply
 from layover.ids import RandomIds
+from layover.plugins.models import makers, wire
+from layover.plugins.models.anthropic import request as messages_request
+from layover.plugins.models.anthropic.reply import MessagesReply
+from layover.plugins.models.bedrock import request as converse_request
+from layover.plugins.models.bedrock.reply import ConverseReply
+from layover.plugins.models.http_chat import Assembly
+from layover.plugins.models.replies import Assembly as ChatReply
+from layover.plugins.models.responses import request as responses_request
+from layover.plugins.models.responses.reply import ResponsesReply
 from layover.values.message import Message
 from layover.values.prompt import Prompt, Reply
 from support.providers import claude, messages, responses

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BEHAVIOUR = "docs/behaviour.md"
-SOURCES = "tests/unit/models/recorded/SOURCES.md"
+SOURCES = "tests/unit/plugins/models/recorded/SOURCES.md"
 SHORTENED = re.compile(r"\(\d+ characters left out\)")
 
 

@@ -1,4 +1,4 @@
-"""Recorded traffic of real providers (`tests/unit/models/recorded/SOURCES.md`)."""
+"""Recorded traffic of real providers (`tests/unit/plugins/models/recorded/SOURCES.md`)."""
 
 import json
 from base64 import b64decode
@@ -9,7 +9,7 @@ from typing import Any
 
 from support.providers.answers import Json, Raw
 
-FOLDER = Path(__file__).parents[2] / "unit" / "models" / "recorded"
+FOLDER = Path(__file__).parents[2] / "unit" / "plugins" / "models" / "recorded"
 EVENTS = "application/vnd.amazon.eventstream"
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from layover import Agent, ModelSettings, Retry
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.models.anthropic.chat import AnthropicChat
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.openai_chat import OpenAIChat
 from layover.declare.tools.tool import tool_from_schema
 from layover.errors import ModelError
+from layover.plugins.models.anthropic.chat import AnthropicChat
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.values.prompt import Delta, Prompt, ProviderTool, Reply, ToolSpec
 from layover.wiring import in_memory_runtime
 from support.providers import converse

@@ -3,14 +3,14 @@
 from typing import Any
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.model import ScriptedModel
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
 from layover.clock import ManualClock
 from layover.ids import RandomIds
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.journal import in_memory_journal
+from layover.inmemory.model import ScriptedModel
+from layover.inmemory.stores.memory import InMemoryMemory
+from layover.inmemory.stores.threads import InMemoryThreads
 from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
 

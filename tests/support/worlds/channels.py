@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Any, cast
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.model import call, say
-from layover.adapters.inmemory.sender import InMemoryMessage, InMemorySender
 from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.approvals import decide as approvals
-from layover.channels.notify import notify
-from layover.channels.queue import notify_all
-from layover.channels.turns import Turns
+from layover.inmemory.model import call, say
+from layover.inmemory.sender import InMemoryMessage, InMemorySender
+from layover.plugins.people.notify import notify
+from layover.plugins.people.queue import notify_all
+from layover.plugins.people.turns import Turns
 from layover.ports.channels import ChannelPorts, Sender
 from layover.values.channels import Address, ChannelKind, Channels, Person
 from layover.values.deployment.access import Actor

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from layover import Agent
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.leases import TableLeases
 from layover.ids import SequentialIds
+from layover.inmemory.table import InMemoryTable
 from layover.values.deployment.access import Access
 from support.worlds.builder import build_runtime
 from support.worlds.served import Json, Served

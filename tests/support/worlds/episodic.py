@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from layover import Agent, EpisodicMemory, Memory
-from layover.adapters.inmemory.model import ScriptedModel, say
-from layover.memory.episodic.entries import list_entries
-from layover.memory.extract import extract
+from layover.inmemory.model import ScriptedModel, say
+from layover.plugins.memory.episodic.entries import list_entries
+from layover.plugins.memory.extract import extract
 from layover.testing import InMemoryMetrics
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt

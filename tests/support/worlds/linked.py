@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.deliveries import TableDecisionLinks
-from layover.channels.links import make_link
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.journal import in_memory_journal
+from layover.inmemory.table import InMemoryTable
+from layover.plugins.people.links import make_link
 from layover.ports.channels import ChannelPorts
 from layover.values.channels import Channels, Person
 from layover.values.decision import ApprovalRule

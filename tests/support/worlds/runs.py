@@ -9,19 +9,19 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.model import ScriptedModel
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.journal import table_journal
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.errors import DecisionAlreadyMade, RetryableError
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.model import ScriptedModel
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.inmemory.table import InMemoryTable
 from layover.inprocess.drives import NoDeadline
-from layover.memory.compaction.compact import AHEAD, NOW, compact
-from layover.memory.extract import extract
+from layover.plugins.memory.compaction.compact import AHEAD, NOW, compact
+from layover.plugins.memory.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Journal, ThreadStore
 from layover.records.views import run_view
 from layover.recovery.give_up import give_up

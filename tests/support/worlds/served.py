@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 from functions.api.app import answer
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.leases import TableLeases
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.desk.local.functions.invocation import InvokeResult
 from layover.desk.local.http.gateway import Front
 from layover.ids import SequentialIds
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.table import InMemoryTable
 from layover.inprocess.drives import NoDeadline
-from layover.memory.episodic.rules import hash_of
+from layover.plugins.memory.episodic.rules import hash_of
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime

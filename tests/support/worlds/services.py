@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from layover import Agent, keys, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.stores.threads import InMemoryThreads
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.leases import TableLeases
 from layover.clock import MICROSECOND, ManualClock
 from layover.errors import DatabaseWaking, RetryableError
 from layover.ids import SequentialIds
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.journal import in_memory_journal
+from layover.inmemory.stores.threads import InMemoryThreads
+from layover.inmemory.table import InMemoryTable
 from layover.ports import RunLog
 from layover.runs.accept import StartRun, start_run
 from layover.runs.long_polls import Pace

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.sockets import InMemoryLater, InMemorySockets, in_memory_sockets
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.sockets import InMemoryLater, InMemorySockets, in_memory_sockets
+from layover.inmemory.table import InMemoryTable
 from layover.ports import EventSink, NoSink, RunLog
 from layover.ports.table import Table
 from layover.runs.finish import last_events

@@ -5,12 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.context.rendering import HEARD
 from layover.context.transcript import response_messages, unread_messages
 from layover.errors import Conflict, DecisionAlreadyMade, RetryableError
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.inprocess.drives import NoDeadline
-from layover.memory.compaction.compact import NOW, compact
+from layover.plugins.memory.compaction.compact import NOW, compact
 from layover.recovery.sweep import sweep
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.turn import turn

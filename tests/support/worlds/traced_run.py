@@ -5,11 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 from layover import Agent, Memory, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.approvals.token_answer import DECIDED
+from layover.inmemory.model import ScriptedModel, call, say
 from layover.inprocess.drives import NoDeadline
 from layover.keys import META, Keys
-from layover.memory.extract import extract
+from layover.plugins.memory.extract import extract
 from layover.ports.table import Update
 from layover.runs.turn import turn
 from layover.values.message import Role

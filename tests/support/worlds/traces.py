@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from layover import Agent
-from layover.adapters.tracing.otlp import OtlpTracing
-from layover.adapters.tracing.requests import TracedModel
-from layover.adapters.tracing.writers import TracedWriters
 from layover.clock import ManualClock
+from layover.plugins.traces.otlp import OtlpTracing
+from layover.plugins.traces.requests import TracedModel
+from layover.plugins.traces.writers import TracedWriters
 from layover.recovery.give_up import give_up
 from layover.values.deployment.settings import Settings
 from layover.values.runs.payload import SettlePayload

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.items.schema import TABLE
+from layover.inmemory.table import InMemoryTable
 from layover.ports.table import Action, Check, Item, Write
 
 _KB = 1024

@@ -16,10 +16,10 @@ from layover import (
     Suspend,
     ToolCall,
 )
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.lists import list_decisions
 from layover.engine.loop import failed
 from layover.engine.state import RunState
+from layover.inmemory.model import call, calls, say
 from layover.recovery.give_up import attempts_used_up
 from layover.runs.cancel import cancel
 from layover.runs.finish import end_even_unsaved, thread_of

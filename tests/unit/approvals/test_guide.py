@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.approvals.lists import list_for_approver
 from layover.approvals.token_answer import DECIDED
 from layover.errors import DecisionInvalid, NotAnApprover, NotFound
+from layover.inmemory.model import call, say
 from layover.recovery.sweep import sweep
 from layover.values.deployment.access import Actor
 from layover.values.runs.views import ApproverItem

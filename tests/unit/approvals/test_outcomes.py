@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.metrics import InMemoryMetrics
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals import decide as approvals
 from layover.approvals.decide import record_withdrawal
 from layover.approvals.token_answer import DECIDED, UNTOLD
 from layover.errors import RetryableError
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.metrics import InMemoryMetrics
+from layover.inmemory.model import call, calls, say
 from layover.ports import Callbacks
 from layover.recovery.sweep import sweep
 from layover.runs.cancel import cancel

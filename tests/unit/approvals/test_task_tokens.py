@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.extend import extend
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade
+from layover.inmemory.model import call, calls, say
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import Status
 from support.aws.faults import ALL

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from layover import Agent, Memory, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.context.assembly import drop_compacted
+from layover.inmemory.model import ScriptedModel, call, say
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message, Role
 from layover.values.prompt import Prompt

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, DefinitionError, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, say
+from layover.inmemory.model import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
 
 

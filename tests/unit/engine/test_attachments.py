@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import call, say
 from layover.clock import SystemClock
 from layover.context.assembly import estimated_tokens
 from layover.context.tokens import with_token_count
@@ -21,6 +19,8 @@ from layover.engine.attachments import (
 )
 from layover.errors import RetryableError
 from layover.files.store import Files, thread_file_facts
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import call, say
 from layover.values.file import MAX_FILE
 from layover.values.message import FilePart, InputPart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt

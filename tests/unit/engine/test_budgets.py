@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Limits, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.model import call, calls, say
 from layover.values.prompt import Reply
 from layover.values.runs.run import Status
 from layover.values.runs.usage import Usage

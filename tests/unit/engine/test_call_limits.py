@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, Retry, ToolContext, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
 from support.worlds.runs import Bench, seen

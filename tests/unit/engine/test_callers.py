@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, Hook, HookContext, RunContext, ToolContext, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.errors import InvalidRequest
+from layover.inmemory.model import ScriptedModel, call, say
 from layover.keys import INPUT, META, Keys
 from layover.ports.table import Put
 from layover.runs.accept import StartRun, start_run

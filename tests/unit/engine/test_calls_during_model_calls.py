@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Hook, Memory, ModelRequest, ObservationalMemory, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import ModelError, RetryableError
+from layover.inmemory.model import call, calls, say
 from layover.ports.table import Action, Put
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, NotFound
+from layover.inmemory.model import call, calls, say
 from layover.runs.cancel import cancel
 from layover.values.runs.event import MessageEvent
 from layover.values.runs.run import CallState, FinishReason, Status

@@ -8,9 +8,9 @@ import pytest
 
 from layover import Agent, ModelSettings, tool
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.providers import Providers
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.openai_chat import OpenAIChat
+from layover.plugins.models.providers import Providers
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status
 from support.providers import converse

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.model import call, calls, say
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 from layover.values.runs.usage import Usage

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.decide import record_withdrawal
+from layover.inmemory.model import call, calls, say
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import CallState, DecisionKind, Status, SuspensionKind
 from layover.values.runs.views import Run

@@ -19,9 +19,9 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.engine.frames.definition import definition_of
 from layover.errors import NewerFormat
+from layover.inmemory.model import ScriptedModel, call, say
 from layover.keys import META, Keys
 from layover.ports.table import Exists, Update
 from layover.testing import HashingEmbedder

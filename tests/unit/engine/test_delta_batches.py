@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.model import say
+from layover.inmemory.model import say
 from layover.keys import EVENT_PREFIX
 from layover.ports.table import Action, Put
 from layover.values.prompt import Delta, Prompt, Reply

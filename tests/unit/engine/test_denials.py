@@ -18,9 +18,9 @@ from layover import (
     tool,
     tool_from_schema,
 )
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.lists import list_approvals, list_for_approver
 from layover.engine.tools.denials import MAX_SHOWN, MAX_SHOWN_ARGS
+from layover.inmemory.model import call, calls, say
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import CallState, Status, SuspensionKind
 from layover.values.runs.views import Pending, Run

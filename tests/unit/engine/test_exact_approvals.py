@@ -9,12 +9,12 @@ import pytest
 from pydantic import BaseModel, Field
 
 from layover import Agent, Approval, Suspend, ToolContext, tool
-from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.declare.tools.tool import AnyTool
 from layover.engine.exact_calls import exact_call
 from layover.engine.outcomes import Ready
 from layover.errors import DecisionInvalid, DefinitionError
+from layover.inmemory.model import call, say
 from layover.values.decision import NOT_KEPT
 from layover.values.deployment.access import Actor
 from layover.values.message import ToolResultPart

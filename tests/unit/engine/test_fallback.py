@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import ScriptedModel, broken, call, fail, say, too_long
 from layover.errors import DefinitionError, ModelError
+from layover.inmemory.model import ScriptedModel, broken, call, fail, say, too_long
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status

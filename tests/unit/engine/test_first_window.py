@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Hook, Limits, ToolCall, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.model import call, calls, say
 from layover.ports.table import Action, Put
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import CallState

@@ -3,7 +3,7 @@
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
+from layover.inmemory.model import call, say
 from layover.values.message import DataPart
 from layover.values.prompt import Reply
 from layover.values.runs.model_settings import ModelSettings

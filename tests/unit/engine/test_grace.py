@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.model import call, calls, say
 from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import OnBusy, Status

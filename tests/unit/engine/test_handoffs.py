@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Hook, HookContext, ModelSettings, Refuse, ToolCall, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.errors import DefinitionError, ModelError
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import OVERRIDABLE, Overridable, RunChoice

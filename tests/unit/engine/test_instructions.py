@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, RunContext
-from layover.adapters.inmemory.model import call, say
+from layover.inmemory.model import call, say
 from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench, Ledger
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
 from layover.declare.tools.tool import AnyTool
+from layover.inmemory.model import call, say
 from layover.values.runs.run import Status
 from support.worlds.runs import Bench, seen, told
 

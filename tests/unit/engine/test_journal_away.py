@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, say
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.engine.supervise import FAULTS_S
 from layover.errors import RetryableError
+from layover.inmemory.model import call, say
+from layover.inmemory.table import InMemoryTable
 from layover.runs.cancel import cancel
 from layover.values.runs.run import CallState, Status
 from support.worlds.loops import LoopClock, played

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.errors import AttemptsUsedUp, DefinitionError, RetryableError
+from layover.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.runs.cancel import cancel
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply

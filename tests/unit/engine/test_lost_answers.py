@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, calls, say
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.declare.context import ToolContext
 from layover.errors import RetryableError
+from layover.inmemory.model import call, calls, say
+from layover.inmemory.table import InMemoryTable
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 from support.worlds.runs import Bench, answers, told

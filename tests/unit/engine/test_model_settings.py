@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, ModelSettings, tool
-from layover.adapters.inmemory.model import call, say
 from layover.errors import DefinitionError, InvalidRequest
+from layover.inmemory.model import call, say
 from layover.recovery.redrive import redrive
 from layover.runs.accept import StartRun, make_request_key
 from layover.values.deployment.settings import Settings

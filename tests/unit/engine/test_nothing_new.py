@@ -16,7 +16,7 @@ from layover import (
     ToolResult,
     tool,
 )
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt, Reply, RequestedCall
 from layover.values.runs.event import LoopEvent

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, Hook, HookContext, ModelRequest, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.model import call, calls, say
 from layover.values.runs.run import Status
 from support.worlds.runs import Bench, Crash, told
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, DefinitionError, Retry, RunContext
-from layover.adapters.inmemory.model import say
+from layover.inmemory.model import say
 from layover.values.message import Role
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run

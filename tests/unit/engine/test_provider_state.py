@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.models.openai_chat import OpenAIChat
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status
 from support.providers.openai import FakeOpenAI, fail, say

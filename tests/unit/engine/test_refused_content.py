@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, fail, say
 from layover.context.tokens import estimate
 from layover.errors import ContentFiltered, ModelError
+from layover.inmemory.model import call, fail, say
 from layover.ports import ChatModel, OnDelta
 from layover.values.message import FilePart, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt, Reply

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.clock import ManualClock
+from layover.inmemory.model import call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
 from layover.values.runs.event import ToolCallDelta

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, tool, web_search
-from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.providers import Providers
 from layover.engine.frames.definition import definition_of
+from layover.plugins.models.openai_chat import OpenAIChat
+from layover.plugins.models.providers import Providers
 from layover.values.deployment.providers import ProviderAddress
 from layover.values.message import DataPart
 from layover.values.runs.run import Status

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, Memory, ObservationalMemory, RollingSummary, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.declare.memory import RESULT_TOKENS
 from layover.engine.frames.definition import definition_of
 from layover.engine.tools.results import MAX_LISTED, PAGE
+from layover.inmemory.blobs import InMemoryBlobs
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.message import Role
 from layover.values.prompt import Prompt

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Limits, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import call, calls, say
 from layover.ports.table import Action, Put
 from layover.values.runs.event import Finish
 from layover.values.runs.run import CallState, Status

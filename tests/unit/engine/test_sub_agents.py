@@ -18,8 +18,8 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
+from layover.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.runs.cancel import cancel
 from layover.threads import threads
 from layover.values.message import Message, ToolResultPart

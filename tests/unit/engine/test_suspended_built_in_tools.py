@@ -17,8 +17,8 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.adapters.inmemory.model import call, calls, say
-from layover.memory.profile.notes import working_key
+from layover.inmemory.model import call, calls, say
+from layover.plugins.memory.profile.notes import working_key
 from layover.recovery.sweep import sweep
 from layover.testing import ScriptedModel
 from layover.values.runs.run import CallState, Status

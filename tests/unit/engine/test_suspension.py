@@ -9,8 +9,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel
 
 from layover import Agent, Limits, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import DecisionAlreadyMade, DecisionInvalid, NotFound
+from layover.inmemory.model import call, calls, say
 from layover.values.runs.run import Status
 from support.worlds.runs import (
     Bench,

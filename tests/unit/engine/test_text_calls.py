@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, Hook, Memory, ModelResponse, tool
-from layover.adapters.inmemory.model import call, say
 from layover.engine.models.text_calls import with_text_call
+from layover.inmemory.model import call, say
 from layover.values.message import DataPart, ToolCallPart
 from layover.values.prompt import Reply
 from layover.values.runs.event import ToolCallDelta

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Json, field_validator
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.model import call, calls, say
 from layover.values.message import Role
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from layover import Agent, Limits, tool
-from layover.adapters.inmemory.model import call, say
+from layover.inmemory.model import call, say
 from layover.values.prompt import Reply
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import Status

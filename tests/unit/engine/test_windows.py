@@ -7,8 +7,8 @@ import random
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import call, calls, say
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import call, calls, say
 from support.worlds.runs import Bench, told, types
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, ToolContext, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import AttemptsUsedUp
+from layover.inmemory.model import call, calls, say
 from layover.keys import META, Keys
 from layover.ports.table import Update
 from layover.values.runs.run import Status

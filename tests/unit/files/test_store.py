@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.clock import SystemClock
 from layover.errors import InvalidRequest, NotFound
 from layover.files import uploads as files
 from layover.files.store import Files, thread_file_facts
+from layover.inmemory.blobs import InMemoryBlobs
 from layover.keys import Keys
 from layover.ports import BlobFacts
 from layover.runs.accept import StartRun, start_run

@@ -12,7 +12,7 @@ from layover.adapters.http import direct, pool
 from layover.adapters.http.client import Response
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.request import join_url
-from layover.adapters.models.openai_chat import OpenAIChat
+from layover.plugins.models.openai_chat import OpenAIChat
 from support.aws.loopback import Loopback, loopback
 from support.certificates import loopback_certificate
 

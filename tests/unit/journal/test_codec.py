@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
 from layover.adapters.journal.items.codec import COMPRESS_ABOVE, SPILL_ABOVE, PayloadStore
 from layover.errors import LayoverError
+from layover.inmemory.blobs import InMemoryBlobs
 from layover.keys import Keys
 
 KEYS = Keys("ann")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.log.events import MAX_BATCH
 from layover.errors import Fenced, RetryableError
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.table import InMemoryTable
 from layover.ports import RunLog
 from support.examples import examples
 from support.worlds.journal import JournalBench, Meddled, planned, settled

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from layover import Agent, Hook, HookContext, ModelRequest, ModelSettings
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.store.postgres.codec import load_message, load_messages
 from layover.clock import ManualClock
 from layover.files.store import Files
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.table import InMemoryTable
 from layover.keys import Keys
 from layover.ports.table import Item
 from layover.testing import call, say

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
+from layover.inmemory.model import call, calls, say
 from layover.runs.accept import StartRun, start_run
 from layover.runs.cancel import cancel
 from layover.values.deployment.access import Actor

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from layover import Agent, DetectInjection
-from layover.adapters.inmemory.model import ScriptedModel, call, fail, say
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.clock import ManualClock
 from layover.errors import DayUsedUp, LimitReached, StoppedByOperator
+from layover.inmemory.model import ScriptedModel, call, fail, say
+from layover.inmemory.table import InMemoryTable
 from layover.keys import SPENT, Keys
 from layover.ports import Allowance, DayLimits, DayUse, NoAllowance, Reservation
 from layover.runs.accept import StartRun, make_request_key, start_run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.model import say
+from layover.inmemory.model import say
 from layover.recovery.give_up import MAX_FAULTS, give_up
 from layover.values.deployment.settings import Settings
 from layover.values.runs.payload import SettlePayload

@@ -5,10 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.model import call, say
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.adapters.journal.sweep import in_turn
 from layover.approvals.extend import extend
+from layover.inmemory.model import call, say
 from layover.keys import CONNECTION, DUE, META, Keys
 from layover.recovery.reminders import expire_due
 from layover.recovery.sweep import sweep

@@ -10,14 +10,14 @@ from typing import Any, cast
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.metrics import InMemoryMetrics
-from layover.adapters.inmemory.model import call, say
 from layover.approvals.decide import DecisionOutcome, DecisionRequest, Verdict, decide
 from layover.approvals.extend import extend
 from layover.approvals.lists import list_for_approver
 from layover.approvals.token_answer import DECIDED
 from layover.errors import NotAnApprover, NotFound, RetryableError
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.metrics import InMemoryMetrics
+from layover.inmemory.model import call, say
 from layover.ports import Callbacks
 from layover.recovery.sweep import sweep
 from layover.values.deployment.access import Actor

@@ -6,10 +6,10 @@ from datetime import timedelta
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-from layover.adapters.inmemory.metrics import InMemoryMetrics
-from layover.adapters.inmemory.model import call, calls, say
 from layover.errors import RetryableError
+from layover.inmemory.callbacks import InMemoryCallbacks
+from layover.inmemory.metrics import InMemoryMetrics
+from layover.inmemory.model import call, calls, say
 from layover.ports.allowance import NoAllowance
 from layover.recovery.redrive import PAUSE, redrive
 from layover.recovery.sweep import sweep

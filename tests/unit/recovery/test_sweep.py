@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, SemanticRecall
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.metrics import InMemoryMetrics
-from layover.adapters.inmemory.model import call, say
 from layover.errors import RetryableError
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.embedder import HashingEmbedder
+from layover.inmemory.metrics import InMemoryMetrics
+from layover.inmemory.model import call, say
 from layover.inprocess.drives import NoDeadline
 from layover.keys import EVENT_PREFIX, META, Keys
-from layover.memory.extract import extract
+from layover.plugins.memory.extract import extract
 from layover.ports import DueCheck, RunLog
 from layover.records.lifetimes import set_ttl
 from layover.recovery.sweep import sweep

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import say
 from layover.clock import ManualClock
 from layover.errors import RetryableError
 from layover.files.store import Files, thread_file_facts
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import say
 from layover.keys import Keys
-from layover.memory.node.store import NodeLog
+from layover.plugins.memory.node.store import NodeLog
 from layover.ports.table import Action, Item, Write
 from layover.recovery.sweep import sweep
 from layover.retention.erase import erase

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import say
 from layover.clock import ManualClock
 from layover.files import uploads as files
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import say
 from layover.keys import Keys
-from layover.memory.extract import extract
-from layover.memory.node.store import NodeLog
+from layover.plugins.memory.extract import extract
+from layover.plugins.memory.node.store import NodeLog
 from layover.records.lifetimes import end_of_day
 from layover.recovery.sweep import sweep
 from layover.retention.expire import expire

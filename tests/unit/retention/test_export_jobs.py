@@ -10,16 +10,16 @@ from typing import Any, cast
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory import blobs as inmemory_blobs
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import call, say
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.approvals import decide as approvals
 from layover.clock import ManualClock
 from layover.errors import Conflict, DatabaseWaking, NotFound
 from layover.files import uploads as files
+from layover.inmemory import blobs as inmemory_blobs
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import call, say
+from layover.inmemory.stores.memory import InMemoryMemory
 from layover.keys import Keys
-from layover.memory.profile import profiles
+from layover.plugins.memory.profile import profiles
 from layover.ports import Blobs, MemoryStore
 from layover.ports.blobs import MIN_PART
 from layover.recovery.sweep import sweep

@@ -8,17 +8,17 @@ from typing import IO, Any
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.model import call, say
-from layover.adapters.inmemory.stores.memory import InMemoryMemory
 from layover.approvals import decide as approvals
 from layover.approvals.lists import list_decisions
 from layover.clock import ManualClock, rfc3339
 from layover.errors import DatabaseWaking, InvalidRequest, NotFound, RetryableError
 from layover.files import uploads as files
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import call, say
+from layover.inmemory.stores.memory import InMemoryMemory
 from layover.keys import Keys
-from layover.memory.profile import profiles as notes
-from layover.memory.profile.notes import profile_key
+from layover.plugins.memory.profile import profiles as notes
+from layover.plugins.memory.profile.notes import profile_key
 from layover.recovery.sweep import sweep
 from layover.retention.export import export
 from layover.retention.forget import carry_on, forget

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.adapters.inmemory.blobs import InMemoryBlobs
-from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.model import call, say
 from layover.clock import ManualClock
 from layover.errors import NewerFormat, NotFound
 from layover.ids import RandomIds, made_at
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.journal import in_memory_journal
+from layover.inmemory.model import call, say
 from layover.runs import read as runs
 from layover.runs.feedback import give_feedback, take_back
 from layover.values.runs.views import Run

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory
-from layover.adapters.inmemory.model import call, say
 from layover.errors import RetryableError
+from layover.inmemory.model import call, say
 from layover.keys import META, Keys, event_key
 from layover.recovery.sweep import sweep
 from layover.values.runs.event import TextDelta

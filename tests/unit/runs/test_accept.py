@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.journal import in_memory_journal
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.errors import (
     Conflict,
     DatabaseWaking,
@@ -20,6 +18,8 @@ from layover.errors import (
     ThreadBusy,
     TooLarge,
 )
+from layover.inmemory.journal import in_memory_journal
+from layover.inmemory.table import InMemoryTable
 from layover.ports import Accepted, StaleHead
 from layover.ports.table import Action, Item
 from layover.runs import read as runs

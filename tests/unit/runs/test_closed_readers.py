@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from functions.api.routes_chat import UiFrames
-from layover.chat.answers import answer
 from layover.errors import LimitReached
+from layover.plugins.fronts.chat.answers import answer
+from layover.plugins.fronts.protocols import sse
+from layover.plugins.fronts.protocols.ui_messages import UiMessage
 from layover.ports import RunLog
-from layover.protocols import sse
-from layover.protocols.ui_messages import UiMessage
 from layover.runs import read as runs
 from layover.runs.follow import SILENCE_S, STREAM_LIVES, follow
 from layover.runs.long_polls import Pace

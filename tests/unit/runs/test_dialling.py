@@ -4,9 +4,9 @@ from typing import Any
 
 from layover import Agent
 from layover.adapters.dialer import ClientDialer
-from layover.adapters.inmemory.model import say
-from layover.adapters.models.openai_chat import OpenAIChat
-from layover.adapters.models.providers import Providers
+from layover.inmemory.model import say
+from layover.plugins.models.openai_chat import OpenAIChat
+from layover.plugins.models.providers import Providers
 from layover.ports import Dialer
 from layover.ports.table import Update
 from layover.values.deployment.providers import ProviderAddress
@@ -86,7 +86,7 @@ async def test_the_dialer_asks_the_clients_that_are_used_later() -> None:
     address = ProviderAddress(base_url="https://d.example/v1")
     providers = Providers(Chat("key"), {"deepseek": address}, lambda name: None)
     providers._models["deepseek"] = Chat("key", address.base_url)
-    dialer = ClientDialer(Database, lambda: providers)  # type: ignore[arg-type]
+    dialer = ClientDialer(Database, lambda: providers)
     dialer.dial_database()
     dialer.dial_model("gpt-4o")
     dialer.dial_model("deepseek/chat")

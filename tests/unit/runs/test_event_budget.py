@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from layover import Agent
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.inprocess.drives import NoDeadline
 from layover.ports.allowance import NoAllowance
 from layover.recovery.sweep import sweep

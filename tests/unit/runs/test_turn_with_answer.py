@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory
-from layover.adapters.inmemory.model import call, calls, say
 from layover.approvals.token_answer import DECIDED
+from layover.inmemory.model import call, calls, say
 from layover.ports.allowance import NoAllowance
 from layover.values.runs.payload import RunPayload
 from layover.values.runs.run import Status

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, Limits, Memory, ObservationalMemory, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.errors import ModelError, RetryableError
 from layover.files.store import Files, thread_file_facts
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.recovery.sweep import sweep
 from layover.runs.accept import StartRun, make_request_key, send_message, start_run
 from layover.runs.cancel import cancel

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
 from layover.context.waiting import WAITS
 from layover.errors import ThreadBusy
+from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.records.threads import live_messages
 from layover.runs.accept import send_message
 from layover.threads.messages import list_messages

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, say
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.approvals.token_answer import DECIDED
 from layover.declare.tools.tool import AnyTool
+from layover.inmemory.model import ScriptedModel, call, say
 from layover.recovery.sweep import sweep
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import Status

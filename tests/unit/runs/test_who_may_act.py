@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 from layover import Agent, Hook, Result, ToolContext, tool
-from layover.adapters.inmemory.model import ScriptedModel, call, calls, say
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.errors import ThreadBusy
+from layover.inmemory.model import ScriptedModel, call, calls, say
+from layover.inmemory.table import InMemoryTable
 from layover.ports.table import Action, Put
 from layover.runs.accept import send_message
 from layover.runs.cancel import cancel

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from layover.adapters.inmemory.sockets import InMemorySockets
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.errors import Fenced
+from layover.inmemory.sockets import InMemorySockets
+from layover.inmemory.table import InMemoryTable
 from layover.inprocess.drives import NoDeadline
 from layover.keys import CONNECTION, connection_key
-from layover.memory.extract import extract
+from layover.plugins.memory.extract import extract
 from layover.ports import NoSink, RunLog
 from layover.ports.sockets import MAX_FRAME, SocketUnsure
 from layover.ports.table import Action, Delete

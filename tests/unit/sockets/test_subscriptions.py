@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from functions.sockets.routes import answer
-from layover.adapters.inmemory.sockets import InMemorySockets
-from layover.adapters.inmemory.table import InMemoryTable
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.errors import NotFound, RetryableError
+from layover.inmemory.sockets import InMemorySockets
+from layover.inmemory.table import InMemoryTable
 from layover.ports.table import Action
 from layover.runs.accept import StartRun, start_run
 from layover.sockets import subscriptions as sockets

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover.clock import ManualClock
-from layover.protocols import sse
+from layover.plugins.fronts.protocols import sse
 from layover.values.runs.event import (
     EventPage,
     TextDelta,

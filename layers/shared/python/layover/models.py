@@ -9,8 +9,8 @@ from layover.ports.platform import Model, OnDelta, send_deltas
 from layover.values.prompt import Delta, OutputSpec, Prompt, Reply, RequestedCall, ToolSpec
 
 if TYPE_CHECKING:
-    from layover.adapters.models.chat_form import ChatReply, chat_request
-    from layover.adapters.models.openai_client import OpenAIModel
+    from layover.plugins.models.chat_form import ChatReply, chat_request
+    from layover.plugins.models.openai_client import OpenAIModel
 
 __all__ = [
     "ChatReply",
@@ -33,11 +33,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     value: Any
     if name == "OpenAIModel":
-        from layover.adapters.models.openai_client import OpenAIModel as value
+        from layover.plugins.models.openai_client import OpenAIModel as value
     elif name == "ChatReply":
-        from layover.adapters.models.chat_form import ChatReply as value
+        from layover.plugins.models.chat_form import ChatReply as value
     elif name == "chat_request":
-        from layover.adapters.models.chat_form import chat_request as value
+        from layover.plugins.models.chat_form import chat_request as value
     else:
         from layover.errors import no_attribute
 

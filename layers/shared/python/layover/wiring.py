@@ -22,22 +22,22 @@ from layover.runtime import Runtime
 from layover.values.base import strict_json
 from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, ChannelKind, Channels
 from layover.values.deployment.environment import Environment
-from layover.values.deployment.providers import OFFLINE_PREFIX
+from layover.values.deployment.providers import HASHING_PREFIX, OFFLINE_PREFIX
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
     from layover.adapters.aws.services import AwsServices
-    from layover.adapters.channels.slack import SlackSender
     from layover.adapters.journal.items.dynamodb import DynamoTable
     from layover.adapters.metrics.emf import EmfMetrics
-    from layover.adapters.models.bedrock.chat import BedrockChat
-    from layover.adapters.models.providers import Providers
     from layover.adapters.store.postgres.database import Database
-    from layover.adapters.tracing.writers import TracedWriters
     from layover.declare.agent import Agent
     from layover.declare.secret import Secret
     from layover.inprocess.driver import InProcess
+    from layover.plugins.models.bedrock.chat import BedrockChat
+    from layover.plugins.models.providers import Providers
+    from layover.plugins.people.adapters.slack import SlackSender
+    from layover.plugins.traces.writers import TracedWriters
     from layover.ports.memory.entries import Owners
     from layover.records.migrate import Migrator
     from layover.sockets.delivery import DeliveryQueue
@@ -98,13 +98,13 @@ def runtime() -> Runtime:
 
 
 def _own_model(model: ports.Model) -> ports.ChatModel:
-    from layover.adapters.models.own import OwnModel
+    from layover.plugins.models.own import OwnModel
 
     return OwnModel(model)
 
 
 def _traced_own_model(model: ports.Model) -> ports.ChatModel:
-    from layover.adapters.tracing.requests import TracedModel
+    from layover.plugins.traces.requests import TracedModel
 
     return TracedModel(_own_model(model), content=environment().trace_content)
 
@@ -161,8 +161,8 @@ def _make_tracing(*, in_background: bool) -> ports.Tracing:
     trace."""
     env = environment()
     try:
-        from layover.adapters.tracing.background import BackgroundTracing
-        from layover.adapters.tracing.otlp import OtlpTracing
+        from layover.plugins.traces.background import BackgroundTracing
+        from layover.plugins.traces.otlp import OtlpTracing
     except ModuleNotFoundError as error:
         logging.getLogger("layover").warning(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing is traced: the packages of the extra `otel` are "
@@ -186,7 +186,7 @@ def _headers(text: str) -> dict[str, str]:
 
 @cache
 def _traced_writers() -> "TracedWriters":
-    from layover.adapters.tracing.writers import TracedWriters
+    from layover.plugins.traces.writers import TracedWriters
 
     content = environment().trace_content
     return TracedWriters(_plain_journal(), _tracing(), SystemClock(), content=content)
@@ -194,14 +194,14 @@ def _traced_writers() -> "TracedWriters":
 
 @cache
 def _traced_model() -> ports.ChatModel:
-    from layover.adapters.tracing.requests import TracedModel
+    from layover.plugins.traces.requests import TracedModel
 
     return TracedModel(_model(), content=environment().trace_content)
 
 
 @cache
 def _tool_servers() -> ports.ToolServers:
-    from layover.adapters.mcp.servers import McpServers
+    from layover.plugins.reach.mcp.servers import McpServers
 
     return McpServers()
 
@@ -220,7 +220,7 @@ def _connections() -> ports.GrantPorts:
 
 @cache
 def _grants() -> ports.Grants:
-    from layover.adapters.connections.grants import TableGrants
+    from layover.plugins.reach.adapters.grants import TableGrants
 
     return TableGrants(_table())
 
@@ -229,18 +229,18 @@ def _grants() -> ports.Grants:
 def _sealer() -> ports.Sealer:
     env = environment()
     if env.connections_key.startswith("arn:"):
-        from layover.adapters.connections.kms import KmsSealer
+        from layover.plugins.reach.adapters.kms import KmsSealer
 
         return KmsSealer(_aws().client("kms"), env.connections_key, env.service)
-    from layover.adapters.connections.key_file import KeyFileSealer
+    from layover.plugins.reach.adapters.key_file import KeyFileSealer
 
     return KeyFileSealer(Path(env.connections_key))
 
 
 @cache
 def _token_endpoints() -> ports.TokenEndpoints:
-    from layover.adapters.connections.endpoints import HttpTokenEndpoints
     from layover.adapters.http.choice import choose_client
+    from layover.plugins.reach.adapters.endpoints import HttpTokenEndpoints
 
     return HttpTokenEndpoints(choose_client(os.environ))
 
@@ -285,7 +285,7 @@ def _signing_secret() -> "Secret":
 
 @cache
 def _press_book() -> ports.PressBook:
-    from layover.adapters.channels.press_book import TablePressBook
+    from layover.plugins.people.adapters.press_book import TablePressBook
 
     return TablePressBook(_table())
 
@@ -309,9 +309,9 @@ def _channel_config() -> Channels:
 
 @cache
 def _slack() -> "SlackSender":
-    from layover.adapters.channels.slack import SlackSender
     from layover.adapters.http.choice import choose_client
     from layover.declare.secret import Secret
+    from layover.plugins.people.adapters.slack import SlackSender
 
     make_client = choose_client(os.environ)
     return SlackSender(Secret(SLACK_TOKEN), environment().slack_url, make_client, _channel_config())
@@ -319,15 +319,15 @@ def _slack() -> "SlackSender":
 
 @cache
 def _mail() -> ports.Sender:
-    from layover.adapters.channels.mail import MailSender, mail_client
+    from layover.plugins.people.adapters.mail import MailSender, mail_client
 
     return MailSender(mail_client(_aws()), _channel_config())
 
 
 @cache
 def _teams() -> ports.Sender:
-    from layover.adapters.channels.teams import TeamsSender
     from layover.adapters.http.choice import choose_client
+    from layover.plugins.people.adapters.teams import TeamsSender
 
     # Only the system on one machine has an API without TLS, and its services with it.
     url = urlsplit(environment().api_url)
@@ -442,14 +442,14 @@ def _threads() -> ports.ThreadStore:
 
 @cache
 def _memory() -> ports.MemoryStore:
-    from layover.adapters.store.postgres.memory.memory import PostgresMemory
+    from layover.plugins.memory.postgres.memory import PostgresMemory
 
     return PostgresMemory(_database())
 
 
 @cache
 def _model() -> "Providers | BedrockChat":
-    from layover.adapters.models.providers import make_model
+    from layover.plugins.models.providers import make_model
 
     return make_model(environment(), _api_key, os.environ, _parameter, _aws)
 
@@ -482,7 +482,7 @@ def _secret(place: str) -> str:
 @cache
 def _embeds() -> bool:
     """Return whether the deployment has an embedder. A Bedrock model without an adapter is logged once."""
-    from layover.adapters.embeddings.providers import has_embedder
+    from layover.plugins.models.embeddings.providers import has_embedder
 
     return has_embedder(environment(), os.environ)
 
@@ -493,7 +493,11 @@ def _embedder() -> ports.Embedder:
 
 @cache
 def _embedder_named(name: str) -> ports.Embedder:
-    from layover.adapters.embeddings.providers import make_embedder
+    if name.startswith(HASHING_PREFIX):
+        from layover.inmemory.embedder import HashingEmbedder
+
+        return HashingEmbedder()
+    from layover.plugins.models.embeddings.providers import make_embedder
 
     if name.startswith(OFFLINE_PREFIX):
         # Before numpy is imported: the threads of its matrix products wait for each other on a busy machine.
@@ -516,20 +520,20 @@ def _agents() -> "Mapping[str, Agent]":
 
 
 def _price(model: str, usage: "Usage") -> "Decimal | None":
-    from layover.adapters.prices import price_of
+    from layover.plugins.models.prices import price_of
 
     return price_of(model, usage, environment())
 
 
 def _window(model: str) -> int | None:
-    from layover.adapters.prices import window_of
+    from layover.plugins.models.prices import window_of
 
     return window_of(model, environment())
 
 
 def serves_model(name: str) -> bool:
     """Return whether the environment names somebody to ask for this model."""
-    from layover.adapters.models.providers import can_serve
+    from layover.plugins.models.providers import can_serve
 
     return can_serve(environment(), name)
 
@@ -538,7 +542,7 @@ def import_ahead(function: str) -> None:
     """Import what each invocation needs, in Lambda's init phase only: elsewhere a process may never be
     used."""
     if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
-        from layover.adapters.ahead import import_all
+        from layover.ahead import import_all
 
         import_all(function, _agents, traces=_traces())
 
@@ -546,7 +550,7 @@ def import_ahead(function: str) -> None:
 def owners() -> "Owners":
     """Return the list of owners with any data, as the role that owns the tables sees it."""
     from layover.adapters.store.postgres.database import Database
-    from layover.adapters.store.postgres.memory.reembedding import PostgresOwners
+    from layover.plugins.memory.postgres.reembedding import PostgresOwners
 
     return PostgresOwners(Database(environment().database_admin_url))
 
@@ -630,8 +634,8 @@ def _traced(runtime: Runtime) -> Runtime:
     """Return the runtime of this process with traces, if they are on."""
     if not _traces():
         return runtime
-    from layover.adapters.tracing.requests import TracedModel
-    from layover.adapters.tracing.writers import TracedWriters
+    from layover.plugins.traces.requests import TracedModel
+    from layover.plugins.traces.writers import TracedWriters
 
     tracing, content = _background_tracing(), environment().trace_content
     writers = TracedWriters(runtime.journal, tracing, runtime.clock, content=content)
@@ -659,27 +663,27 @@ def in_memory_runtime(
     it uses those of the environment; `model` also answers for the models that agents bring. `metrics`: the
     counter, for example `InMemoryMetrics`. `table`: holds the journal in place of one in memory, whose writes
     call `on_change`."""
-    from layover.adapters.inmemory.allowance import in_memory_allowance
-    from layover.adapters.inmemory.blobs import InMemoryBlobs
-    from layover.adapters.inmemory.callbacks import InMemoryCallbacks
-    from layover.adapters.inmemory.journal import in_memory_journal
-    from layover.adapters.inmemory.sealer import InMemorySealer
-    from layover.adapters.inmemory.stores.memory import InMemoryMemory
-    from layover.adapters.inmemory.stores.threads import InMemoryThreads
-    from layover.adapters.inmemory.table import InMemoryTable
     from layover.declare.tools.delegate import with_handoffs
+    from layover.inmemory.allowance import in_memory_allowance
+    from layover.inmemory.blobs import InMemoryBlobs
+    from layover.inmemory.callbacks import InMemoryCallbacks
+    from layover.inmemory.journal import in_memory_journal
+    from layover.inmemory.sealer import InMemorySealer
+    from layover.inmemory.stores.memory import InMemoryMemory
+    from layover.inmemory.stores.threads import InMemoryThreads
+    from layover.inmemory.table import InMemoryTable
 
     clock = clock or SystemClock()
     blobs, threads, all_agents = InMemoryBlobs(clock), InMemoryThreads(), with_handoffs(agents)
     journal_table = InMemoryTable(on_change) if table is None else table
 
     def grants() -> ports.Grants:
-        from layover.adapters.connections.grants import TableGrants
+        from layover.plugins.reach.adapters.grants import TableGrants
 
         return TableGrants(journal_table)
 
     def own_model(brought: ports.Model) -> ports.ChatModel:
-        from layover.adapters.models.own import OwnModel
+        from layover.plugins.models.own import OwnModel
 
         async def sleep(seconds: float) -> None:
             await clock.sleep(timedelta(seconds=seconds))

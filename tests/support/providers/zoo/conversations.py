@@ -19,11 +19,11 @@ from layover import Agent, Memory, ModelSettings, ObservationalMemory, tool
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.client import Client, Response
 from layover.adapters.http.request import Url
-from layover.adapters.inmemory.model import BACKGROUND
-from layover.adapters.models.bedrock.chat import BedrockChat
-from layover.adapters.models.openai_chat import OPENAI_BASE_URL, OpenAIChat
-from layover.adapters.models.providers import Providers
 from layover.files.store import Files
+from layover.inmemory.model import BACKGROUND
+from layover.plugins.models.bedrock.chat import BedrockChat
+from layover.plugins.models.openai_chat import OPENAI_BASE_URL, OpenAIChat
+from layover.plugins.models.providers import Providers
 from layover.runs.cancel import cancel
 from layover.values.file import FileFacts
 from layover.values.message import FilePart, InputPart, TextPart

@@ -1,26 +1,25 @@
 """Connections that a turn needs, opened while it takes its run (docs/performance.md#connections-ahead)."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from layover.ports import Dialer
 
-if TYPE_CHECKING:
-    from layover.adapters.models.bedrock.chat import BedrockChat
-    from layover.adapters.models.providers import Providers
-    from layover.adapters.store.postgres.database import Database
+
+class _Database(Protocol):
+    def dial(self) -> None: ...
+
+
+class _Models(Protocol):
+    def dial(self, model: str) -> None: ...
 
 
 class ClientDialer(Dialer):
     """Dials with the clients that are used later. Each is made when it is first needed."""
 
-    def __init__(
-        self,
-        database: "Callable[[], Database]",
-        model: "Callable[[], Providers | BedrockChat]",
-    ) -> None:
+    def __init__(self, database: Callable[[], _Database], models: Callable[[], _Models]) -> None:
         self._database = database
-        self._model = model
+        self._models = models
 
     def dial_database(self) -> None:
         """See the port."""
@@ -28,4 +27,4 @@ class ClientDialer(Dialer):
 
     def dial_model(self, model: str) -> None:
         """See the port."""
-        self._model().dial(model)
+        self._models().dial(model)

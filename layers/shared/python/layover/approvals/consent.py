@@ -4,8 +4,8 @@ import logging
 from collections.abc import Collection, Mapping
 
 from layover.approvals.decide import record_decision
-from layover.connections.consent import connections_by_name, finish_consent, view_of
 from layover.errors import DecisionError
+from layover.plugins.reach.connections.consent import connections_by_name, finish_consent, view_of
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.grant import ConnectionView

@@ -10,8 +10,8 @@ from layover.context.tokens import counted_tokens, estimate, total_tokens, with_
 from layover.context.waiting import before_waiting
 from layover.engine.frame_core import FrameCore
 from layover.engine.prompter import Prompter
-from layover.memory.compaction import reflector
-from layover.memory.compaction.blocks import compaction_block
+from layover.plugins.memory.compaction import reflector
+from layover.plugins.memory.compaction.blocks import compaction_block
 from layover.values.memory.compaction import Compacted
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message

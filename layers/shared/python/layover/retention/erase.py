@@ -14,8 +14,8 @@ from layover.batches import batched
 from layover.errors import NotFound
 from layover.files.store import Files
 from layover.keys import Keys
-from layover.memory.node.store import erase_nodes
-from layover.memory.profile.notes import profile_key
+from layover.plugins.memory.node.store import erase_nodes
+from layover.plugins.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
 from layover.runtime import Runtime
 

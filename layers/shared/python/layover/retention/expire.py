@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from layover.errors import LayoverError, NotFound
 from layover.files.store import Files
-from layover.memory.node.store import expire_node
+from layover.plugins.memory.node.store import expire_node
 from layover.ports import Due, DueKind
 from layover.records.lifetimes import end_of_day
 from layover.records.threads import head_of

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 
 from layover.batches import batched
 from layover.clock import from_rfc3339, rfc3339
-from layover.connections.consent import revoke_all
 from layover.errors import RetryableError
 from layover.files.store import Files
 from layover.keys import Keys
+from layover.plugins.reach.connections.consent import revoke_all
 from layover.ports import Due
 from layover.retention.erase import LAST_WRITER, erase
 from layover.retention.export_job import drop_export

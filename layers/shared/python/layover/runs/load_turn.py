@@ -18,12 +18,16 @@ from layover.engine.frames.node_history import node_history
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState, pinned_of
 from layover.errors import DefinitionError, RunFailed
-from layover.memory.compaction.blocks import compaction_block
-from layover.memory.compaction.job import limits_of
-from layover.memory.episodic.entries import count_cut_entries, episodic_embedder, turn_entries
-from layover.memory.episodic.rules import memory_block
-from layover.memory.injection import Injection, choose_injection, recall_budget
-from layover.memory.profile.notes import (
+from layover.plugins.memory.compaction.blocks import compaction_block
+from layover.plugins.memory.compaction.job import limits_of
+from layover.plugins.memory.episodic.entries import (
+    count_cut_entries,
+    episodic_embedder,
+    turn_entries,
+)
+from layover.plugins.memory.episodic.rules import memory_block
+from layover.plugins.memory.injection import Injection, choose_injection, recall_budget
+from layover.plugins.memory.profile.notes import (
     client_context_block,
     note_keys,
     system_blocks,
@@ -31,10 +35,10 @@ from layover.memory.profile.notes import (
     without_deleted,
     working_key,
 )
-from layover.memory.semantic.recall import count_cut_scope, recall_query, select_recalled
-from layover.memory.semantic.rendering import recalled_block
-from layover.memory.tools import built_in_tools
-from layover.memory.usage import meter
+from layover.plugins.memory.semantic.recall import count_cut_scope, recall_query, select_recalled
+from layover.plugins.memory.semantic.rendering import recalled_block
+from layover.plugins.memory.tools import built_in_tools
+from layover.plugins.memory.usage import meter
 from layover.runs.aside import load_heard
 from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery

@@ -17,8 +17,8 @@ from layover.engine.loop import Loop, failed
 from layover.engine.progress import Aside, Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
-from layover.memory.compaction.job import limits_of
 from layover.metering.allowance import find_reached_limit, release_room
+from layover.plugins.memory.compaction.job import limits_of
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.aside import Claim, hand_on, save_ahead, take_back

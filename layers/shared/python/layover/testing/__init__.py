@@ -8,9 +8,11 @@ With it come an embedder that needs no model, metrics to look at, and a clock th
 
 from typing import Any
 
-from layover.adapters.inmemory.embedder import HashingEmbedder
-from layover.adapters.inmemory.metrics import InMemoryMetrics
-from layover.adapters.inmemory.model import (
+from layover.clock import ManualClock
+from layover.declare.result import Result
+from layover.inmemory.embedder import HashingEmbedder
+from layover.inmemory.metrics import InMemoryMetrics
+from layover.inmemory.model import (
     ScriptedModel,
     ScriptExhausted,
     broken,
@@ -20,8 +22,6 @@ from layover.adapters.inmemory.model import (
     say,
     too_long,
 )
-from layover.clock import ManualClock
-from layover.declare.result import Result
 from layover.values.message import ToolResultPart
 
 MemoryMetrics = InMemoryMetrics

@@ -15,9 +15,9 @@ from layover.context.tokens import with_token_count
 from layover.errors import Conflict, InvalidRequest, NotFound, ThreadBusy, TooLarge, UnknownAgent
 from layover.ids import derive_id
 from layover.keys import can_be_id
-from layover.memory.episodic.imports import CLOCK_LEEWAY, EARLIEST
-from layover.memory.semantic.recall import texts_of_import
 from layover.metering.allowance import may_embed
+from layover.plugins.memory.episodic.imports import CLOCK_LEEWAY, EARLIEST
+from layover.plugins.memory.semantic.recall import texts_of_import
 from layover.records.lifetimes import watch_thread
 from layover.records.threads import head_of, is_thread_id, thread_id_of
 from layover.runtime import Runtime

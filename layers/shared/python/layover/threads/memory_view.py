@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from layover.context.tokens import estimate
-from layover.memory.compaction.blocks import compaction_block
-from layover.memory.compaction.job import limits_of
-from layover.memory.compaction.summary import render as render_summary
-from layover.memory.profile.notes import system_blocks, volatile_blocks, working_key
+from layover.plugins.memory.compaction.blocks import compaction_block
+from layover.plugins.memory.compaction.job import limits_of
+from layover.plugins.memory.compaction.summary import render as render_summary
+from layover.plugins.memory.profile.notes import system_blocks, volatile_blocks, working_key
 from layover.records.threads import head_of
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value

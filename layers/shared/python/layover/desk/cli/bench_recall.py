@@ -22,9 +22,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from layover.adapters.embeddings.offline import OfflineEmbedder, weights_folder
 from layover.adapters.store.postgres.database import Database
-from layover.adapters.store.postgres.memory.memory import PostgresMemory
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.context.tokens import estimate
@@ -32,10 +30,12 @@ from layover.declare.agent import Agent
 from layover.declare.memory import Memory, SemanticRecall
 from layover.desk.evals.replacements import StatementPair, measure_replacements
 from layover.desk.local.postgres import Postgres
-from layover.memory.injection import choose_injection, recall_budget
-from layover.memory.semantic import query as recall
-from layover.memory.semantic.recall import select_recalled
-from layover.memory.semantic.rendering import recalled_block
+from layover.plugins.memory.injection import choose_injection, recall_budget
+from layover.plugins.memory.postgres.memory import PostgresMemory
+from layover.plugins.memory.semantic import query as recall
+from layover.plugins.memory.semantic.recall import select_recalled
+from layover.plugins.memory.semantic.rendering import recalled_block
+from layover.plugins.models.embeddings.offline import OfflineEmbedder, weights_folder
 from layover.ports import Embedder
 from layover.values.deployment.settings import Settings
 from layover.values.memory.context import Recalled, RecallQuery, TurnRecord

@@ -318,9 +318,9 @@ def senders_of(channels: Channels, groups: Iterable[str]) -> Mapping[ChannelKind
     """Return the senders to groups, with this process's variables and credentials. Raises ConfigurationError
     if there is no region."""
     from layover.adapters.aws.services import AwsServices
-    from layover.adapters.channels.mail import MailSender, mail_client
-    from layover.adapters.channels.teams import TeamsSender
     from layover.adapters.http.choice import choose_client
+    from layover.plugins.people.adapters.mail import MailSender, mail_client
+    from layover.plugins.people.adapters.teams import TeamsSender
 
     variables = dict(os.environ)
     make_client = choose_client(variables)
@@ -329,7 +329,7 @@ def senders_of(channels: Channels, groups: Iterable[str]) -> Mapping[ChannelKind
         ChannelKind.TEAMS: TeamsSender(make_client, channels, plain_hosts=frozenset(LOOPBACK))
     }
     if ChannelKind.SLACK in kinds:
-        from layover.adapters.channels.slack import BASE_URL, SlackSender
+        from layover.plugins.people.adapters.slack import BASE_URL, SlackSender
 
         url = variables.get("LAYOVER_SLACK_URL", BASE_URL)
         senders[ChannelKind.SLACK] = SlackSender(Secret(SLACK_TOKEN), url, make_client, channels)

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from layover.adapters.mcp.servers import McpServers
 from layover.declare.tools.served import accept, plain
 from layover.declare.tools.server import ToolServer, mcp
 from layover.errors import DefinitionError
+from layover.plugins.reach.mcp.servers import McpServers
 from layover.ports.tool_servers import Endpoint
 from layover.values.runs.served import ServedTool
 from layover.values.text import drop_controls

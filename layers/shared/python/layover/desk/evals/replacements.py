@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from layover.memory.episodic.rules import Candidate, hash_of, select
-from layover.memory.episodic.search import similar_cosine
-from layover.memory.ranking import cosine
+from layover.plugins.memory.episodic.rules import Candidate, hash_of, select
+from layover.plugins.memory.episodic.search import similar_cosine
+from layover.plugins.memory.ranking import cosine
 from layover.ports import Embedder
 from layover.values.memory.entry import FoundEntry, SimilarEntry
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.ids import derive_id
-from layover.memory.profile.iteration_log import previous_attempts
+from layover.plugins.memory.profile.iteration_log import previous_attempts
 from layover.values.memory.context import LoggedAttempt
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import RunMeta

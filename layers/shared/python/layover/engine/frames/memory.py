@@ -11,8 +11,13 @@ from layover.declare.memory import Memory
 from layover.engine.frames.node_history import own_history
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
-from layover.memory.profile.notes import note_keys, system_blocks, without_deleted, working_key
-from layover.memory.tools import built_in_tools
+from layover.plugins.memory.profile.notes import (
+    note_keys,
+    system_blocks,
+    without_deleted,
+    working_key,
+)
+from layover.plugins.memory.tools import built_in_tools
 from layover.runtime import Runtime
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot

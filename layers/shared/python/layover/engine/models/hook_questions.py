@@ -6,7 +6,7 @@ from layover.declare.hooks.base import ModelQuestion
 from layover.engine.frame_core import FrameCore
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.unused_replies import UnusedReplies
-from layover.memory.requests import literal_settings
+from layover.plugins.memory.requests import literal_settings
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt
 

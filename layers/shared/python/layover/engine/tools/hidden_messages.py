@@ -11,10 +11,10 @@ from layover.context.results import result_text
 from layover.context.withheld import for_models
 from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import AnyTool, tool
-from layover.memory.ranking import Candidate, fuse
-from layover.memory.semantic.query import topic_words
-from layover.memory.text.excerpts import excerpt
-from layover.memory.text.index_words import alternatives, index_words
+from layover.plugins.memory.ranking import Candidate, fuse
+from layover.plugins.memory.semantic.query import topic_words
+from layover.plugins.memory.text.excerpts import excerpt
+from layover.plugins.memory.text.index_words import alternatives, index_words
 from layover.ports import MemoryStore
 from layover.values.message import FilePart, Message, Role, ToolCallPart, ToolResultPart
 from layover.values.runs.run import MESSAGES_TOOL, RunMeta

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from layover.connections.tokens import token_of
 from layover.declare.agent import Agent
 from layover.declare.connection import check_servers
 from layover.declare.context import Retry, RunContext, ToolContext
@@ -21,6 +20,7 @@ from layover.declare.tools.untrusted import as_untrusted
 from layover.engine.isolation import isolate
 from layover.engine.tools.elicitation import Exchange
 from layover.errors import DefinitionError, RetryableError, RunFailed
+from layover.plugins.reach.connections.tokens import token_of
 from layover.ports.tool_servers import (
     BytesContent,
     Endpoint,

@@ -54,9 +54,9 @@ class LoggedServices:
 
     async def _token(self, name: str, rejected: str | None) -> str:
         # Imported only where a tool asks: it would be part of every cold start.
-        from layover.connections.consent import begin_consent
-        from layover.connections.tokens import token_of
         from layover.declare.connection import ConsentNeeded
+        from layover.plugins.reach.connections.consent import begin_consent
+        from layover.plugins.reach.connections.tokens import token_of
 
         core, meta = self._core, self._core.state.meta
         connections = {each.name: each for each in core.agent.connections}

@@ -14,24 +14,24 @@ from layover.adapters.store.postgres.codec import (
     load_messages,
 )
 from layover.adapters.store.postgres.database import Database, Row
-from layover.adapters.store.postgres.memory.compaction import (
+from layover.adapters.store.postgres.queries import Query, Statement, load
+from layover.adapters.store.postgres.trees import restore_tree, strip_tree
+from layover.adapters.store.postgres.usage import insert_usage, save_usage
+from layover.plugins.memory.postgres.compaction import (
     compacted,
     compacted_of,
     find_deleted,
     gone_of,
     place_window,
 )
-from layover.adapters.store.postgres.memory.entries import entries_of, find_entries
-from layover.adapters.store.postgres.memory.notes import notes_of, read_notes, read_state, state_of
-from layover.adapters.store.postgres.memory.recall import (
+from layover.plugins.memory.postgres.entries import entries_of, find_entries
+from layover.plugins.memory.postgres.notes import notes_of, read_notes, read_state, state_of
+from layover.plugins.memory.postgres.recall import (
     index_messages,
     recall,
     recalled_of,
     was_cut,
 )
-from layover.adapters.store.postgres.queries import Query, Statement, load
-from layover.adapters.store.postgres.trees import restore_tree, strip_tree
-from layover.adapters.store.postgres.usage import insert_usage, save_usage
 from layover.values.memory.context import IndexedText, PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message, Role
 from layover.values.page import Page

@@ -6,10 +6,10 @@ from typing import Any
 
 from layover.desk.cli.chat.calls import MAX_SHOWN, count_line, preview, signature, vote_line
 from layover.desk.cli.chat.terminal import Terminal
-from layover.protocols import changes
-from layover.protocols.changes import Change, FrameView
-from layover.protocols.event_json import EventJson
-from layover.protocols.run_view import RunView
+from layover.plugins.fronts.protocols import changes
+from layover.plugins.fronts.protocols.changes import Change, FrameView
+from layover.plugins.fronts.protocols.event_json import EventJson
+from layover.plugins.fronts.protocols.run_view import RunView
 
 Json = dict[str, Any]
 FRAME = frozenset({"seq", "run_id", "at", "type", "agent_path", "parent_tool_call_id"})

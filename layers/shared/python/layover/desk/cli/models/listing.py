@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from layover.adapters.models.providers import can_serve
-from layover.adapters.prices import cost, look_up_first, window_of
 from layover.declare.agent import Agent
 from layover.desk.cli.models.table import SUPPORT, Support
+from layover.plugins.models.prices import cost, look_up_first, window_of
+from layover.plugins.models.providers import can_serve
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import BEDROCK_PREFIX, KEYED, split_model
 from layover.values.runs.usage import Usage

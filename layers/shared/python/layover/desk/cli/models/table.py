@@ -1,5 +1,6 @@
 """Features that work with each provider, and their evidence. `docs/reference/models.md` is written from it,
-and tests hold the adapters and the fakes of the providers to it (`tests/unit/models/test_model_table.py`)."""
+and tests hold the adapters and the fakes of the providers to it
+(`tests/unit/plugins/models/test_model_table.py`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

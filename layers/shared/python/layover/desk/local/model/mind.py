@@ -9,10 +9,10 @@ from datetime import date
 from itertools import pairwise
 from typing import Any
 
-from layover.adapters.inmemory.model import BACKGROUND
 from layover.context.rendering import HEARD
 from layover.desk.local.model.background import entries, observations, summary
 from layover.desk.local.model.parse import arguments
+from layover.inmemory.model import BACKGROUND
 
 Json = Mapping[str, Any]
 

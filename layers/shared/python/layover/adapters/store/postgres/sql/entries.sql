@@ -1,4 +1,4 @@
--- Episodic memory: entries of one agent and one user. Their words are found by layover.memory.text.index_words, as those of
+-- Episodic memory: entries of one agent and one user. Their words are found by layover.plugins.memory.text.index_words, as those of
 -- messages are.
 
 -- name: find_entries

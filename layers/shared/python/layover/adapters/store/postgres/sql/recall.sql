@@ -1,5 +1,5 @@
 -- Semantic recall. What it searches are the texts of users and assistants, each with its words (found by
--- layover.memory.text.index_words, not by the database's parser) and, where an embedder gave one, its vector.
+-- layover.plugins.memory.text.index_words, not by the database's parser) and, where an embedder gave one, its vector.
 
 -- name: index_messages
 -- A message that is gone meanwhile is left out, also one of a thread that is being erased (what erases it has

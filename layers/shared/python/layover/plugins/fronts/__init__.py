@@ -1,0 +1,1 @@
+"""Front ends: runs and threads in the words of the AI SDK, AG-UI and MCP."""

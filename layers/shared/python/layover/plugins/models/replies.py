@@ -1,0 +1,373 @@
+"""Providers' replies, translated into Layover's values.
+
+Providers agree on Chat Completions only roughly; each deviation here was seen in the wild."""
+
+import json
+from collections.abc import Collection
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from layover.plugins.models.call_pieces import CallPieces, read_index
+from layover.plugins.models.citations import citations, sources_in
+from layover.plugins.models.faults import blocked, from_event, invalid, page, unread
+from layover.plugins.models.opaque import Opaque
+from layover.plugins.models.text import Text
+from layover.plugins.models.thoughts import Thoughts
+from layover.ports import Ids
+from layover.values.prompt import Delta, Reply
+from layover.values.runs.usage import Usage, parse_tokens
+
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
+Json = dict[str, Any]
+
+_FINISH: dict[str, FinishReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "content_filter": "content-filter",
+    "content-filter": "content-filter",
+    "safety": "content-filter",
+    "refusal": "content-filter",
+    # Gemini's own, which its endpoint for OpenAI's clients passes on.
+    "recitation": "content-filter",
+    "blocklist": "content-filter",
+    "prohibited_content": "content-filter",
+    "spii": "content-filter",
+    "image_safety": "content-filter",
+}
+"""All other reasons (`stop`, `end_turn`, ...) follow from the calls."""
+_BROKEN_CALL = ("malformed_function_call", "unexpected_tool_call")
+"""Reasons with which Gemini ends an answer whose call it could not read. The next one may be another."""
+FOR_CALLS = ("tool_calls", "tool-calls", "function_call", "tool_use")
+"""Reasons that promise calls."""
+CUT_SHORT = ("length", "content-filter")
+"""Reasons to stop at which the last call may be unfinished."""
+MAX_COST_USD = 1_000_000
+"""More than any provider can mean by the cost of a call."""
+
+
+class Assembly:
+    """One reply in the making: takes chunks of a stream, or one plain answer as its only chunk. `tools`: the
+    names of the tools that the request offers."""
+
+    def __init__(
+        self, ids: Ids, asked_model: str, provider: str = "", tools: Collection[str] = ()
+    ) -> None:
+        self._model = self._asked_model = asked_model
+        self._provider = provider
+        self._opaque = Opaque()
+        self._sources: list[Json] = []
+        self._text = Text()
+        self._reasoning = Text()
+        self._thoughts = Thoughts()
+        self._ids = ids
+        self._tools = tools
+        self._calls = CallPieces(ids, tools)
+        self._others: dict[int, Assembly] = {}
+        """Choices behind the first one, by their numbers."""
+        self._untold: list[Delta] = []
+        self._usage = Usage()
+        self._finish: str | None = None
+        self._refused = False
+        self._answered = False
+
+    @property
+    def finished(self) -> bool:
+        """True once the provider has given a reason to stop: only the usage can follow."""
+        return self._finish is not None
+
+    def add(self, chunk: object) -> list[Delta]:
+        """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
+        if isinstance(chunk, list) and any(isinstance(c, dict) and c.get("error") for c in chunk):
+            raise from_event(chunk)
+        if not isinstance(chunk, dict):
+            raise invalid("The model's provider sent a chunk that is not a JSON object")
+        if chunk.get("error"):
+            raise from_event(chunk)
+        if (reason := _block_reason(chunk)) is not None:
+            raise blocked(reason)
+        self._model = chunk.get("model") or self._model
+        choices = chunk.get("choices")
+        choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+        # Groq has a place of its own for it, for requests without `stream_options`.
+        for holder in (chunk, object_at(chunk, "x_groq"), *choices):
+            if isinstance(usage := holder.get("usage"), dict):
+                self._usage = largest(self._usage, usage_of(usage))
+        deltas: list[Delta] = []
+        for at, choice in enumerate(choices):
+            # Some gateways number two choices of one answer alike.
+            number = at or read_index(choice.get("index")) or 0
+            deltas += self._choice(choice) if not number else self._other(number, choice)
+        return deltas
+
+    def reply(self) -> Reply:
+        """Return the whole reply. Raises ProviderFault for an empty one."""
+        if not self._answered and not self._others:
+            raise invalid("The model's provider answered without any choices")
+        if not self._calls and _reason(self._finish).endswith(_BROKEN_CALL):
+            raise unread("The model's provider could not read a call of its model", None)
+        self._split_deltas("", self._thoughts.end())
+        finish_reason = self._finish_reason()
+        reply = Reply(
+            text=self._text.whole(),
+            reasoning=self._reasoning.whole(),
+            calls=self._calls.whole(cut=finish_reason in CUT_SHORT),
+            finish_reason=finish_reason,
+            usage=self._usage,
+            model=self._model,
+            provider=self._provider,
+            asked_model=self._asked_model,
+            state=self._opaque.fields(),
+            data=tuple(citations(self._sources)),
+        )
+        for _, other in sorted(self._others.items()):
+            reply = _completed(reply, other.reply())
+        return reply
+
+    def _other(self, number: int, choice: Json) -> list[Delta]:
+        """Take a choice that is not the first. One answer is asked for, so it is not an alternative: some
+        gateways put the text of an answer into one choice and its calls into another."""
+        if number not in self._others:
+            self._others[number] = Assembly(
+                self._ids, self._asked_model, self._provider, self._tools
+            )
+        other = self._others[number]
+        self._untold += [d for d in other._choice(choice) if d.kind == "tool-call"]
+        if not choice.get("finish_reason") or self._calls:
+            return []
+        deltas, self._untold = self._untold, []
+        return deltas
+
+    def _choice(self, choice: Json) -> list[Delta]:
+        message = choice.get("delta") or choice.get("message")
+        deltas: list[Delta] = []
+        if isinstance(message, dict):
+            self._answered = True
+            deltas += self._message(message, whole=not choice.get("delta"))
+        finish = choice.get("finish_reason")
+        if finish == "error":
+            raise from_event(choice)
+        if finish:
+            self._finish = str(finish)
+            # A filter may leave nothing of the answer, not even an empty message.
+            self._answered = self._answered or self._finish_reason() == "content-filter"
+            deltas += self._split_deltas("", self._thoughts.end())
+            deltas += self._calls.end()
+        return deltas
+
+    def _message(self, message: Json, *, whole: bool) -> list[Delta]:
+        if _has_text_alone(message):
+            return self._split_deltas("", self._thoughts.add(message["content"]))
+        self._opaque.add(message)
+        self._sources += [
+            s for s in sources_in(message.get("annotations")) if s not in self._sources
+        ]
+        refusal = text_of(message.get("refusal"))
+        self._refused = self._refused or bool(refusal)
+        split = self._thoughts.add(refusal + text_of(message.get("content")))
+        deltas = self._split_deltas(reasoning_of(message), split)
+        add = self._calls.add_whole if whole else self._calls.add
+        for piece in _pieces(message):
+            deltas += add(piece)
+        if self._calls:
+            self._thoughts.expect_no_more()
+        return deltas
+
+    def _split_deltas(self, reasoning: str, split: tuple[str, str]) -> list[Delta]:
+        thought, text = split
+        if not self._thoughts.takes_back():
+            return self._text_deltas(reasoning + thought, text)
+        self._text = Text()
+        earlier = self._reasoning.whole()
+        again = [Delta(kind="reasoning", text=earlier)] if earlier else []
+        return [Delta(kind="restart"), *again, *self._text_deltas(reasoning + thought, text)]
+
+    def _text_deltas(self, reasoning: str, text: str) -> list[Delta]:
+        deltas: list[Delta] = []
+        if reasoning and (visible_text := self._reasoning.add(reasoning)):
+            deltas.append(Delta(kind="reasoning", text=visible_text))
+        if text and (visible_text := self._text.add(text)):
+            deltas.append(Delta(kind="text", text=visible_text))
+        return deltas
+
+    def _finish_reason(self) -> FinishReason:
+        if self._refused:
+            return "content-filter"
+        reason = _reason(self._finish)
+        is_for_calls = bool(self._calls) or reason in FOR_CALLS
+        return _FINISH.get(reason) or ("tool-calls" if is_for_calls else "stop")
+
+
+def _reason(finish: str | None) -> str:
+    """Return a reason to stop in small letters; of `content_filter: SAFETY`, its kind, and of
+    `function_call_filter: X` the X."""
+    kind, _, detail = (finish or "").lower().partition(":")
+    return detail.strip() if kind == "function_call_filter" and detail else kind.strip()
+
+
+def _block_reason(chunk: Json) -> str | None:
+    """Return the reason for which Gemini has blocked a prompt; None if it has not."""
+    for name in ("prompt_feedback", "promptFeedback"):
+        feedback = chunk.get(name)
+        for key in ("block_reason", "blockReason"):
+            if isinstance(feedback, dict) and isinstance(feedback.get(key), str):
+                return str(feedback[key])
+    return None
+
+
+def _completed(reply: Reply, other: Reply) -> Reply:
+    """Return a reply with what only another choice has. Two texts, or two lists of calls, are not mixed."""
+    changes: dict[str, Any] = {}
+    if not reply.text:
+        changes |= {"text": other.text, "data": other.data}
+    if not reply.reasoning:
+        changes |= {"reasoning": other.reasoning}
+    if other.calls and not reply.calls:
+        changes |= {"calls": other.calls, "finish_reason": other.finish_reason}
+    return reply.model_copy(update=changes)
+
+
+def _has_text_alone(message: Json) -> bool:
+    """Return whether a piece of a message has nothing but text: most pieces of a stream."""
+    for name, value in message.items():
+        if value is not None and name not in ("content", "role"):
+            return False
+    return isinstance(message.get("content"), str)
+
+
+def _pieces(message: Json) -> list[Json]:
+    calls = message.get("tool_calls")
+    pieces = [c for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
+    legacy = message.get("function_call")
+    if not pieces and isinstance(legacy, dict):
+        return [{"index": 0, "function": legacy}]
+    return pieces
+
+
+def text_of(content: object) -> str:
+    """The text of a content that is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [b.get("text") for b in blocks if isinstance(b, dict) and not _is_thought(b)]
+    return "".join(t for t in texts if isinstance(t, str))
+
+
+def reasoning_of(message: Json) -> str:
+    """Return the model's reasoning. Some providers send it in two fields: the first one counts."""
+    for key in ("reasoning_content", "reasoning"):
+        value = message.get(key)
+        if isinstance(value, str) and value:
+            return value
+    for key in ("reasoning_details", "thinking_blocks", "content"):
+        blocks = message.get(key)
+        thoughts = [_thought(b) for b in blocks] if isinstance(blocks, list) else []
+        if any(thoughts):
+            return "".join(thoughts)
+    return ""
+
+
+def _is_thought(block: Json) -> bool:
+    kind = str(block.get("type") or "")
+    return kind.startswith(("reasoning", "thinking"))
+
+
+def _thought(block: object) -> str:
+    """Return the text of `reasoning.text`, `reasoning.summary` or a thinking block; encrypted ones have
+    none."""
+    if not isinstance(block, dict) or not _is_thought(block):
+        return ""
+    for key in ("text", "summary", "thinking", "reasoning"):
+        value = block.get(key)
+        if value:
+            return value if isinstance(value, str) else text_of(value)
+    return ""
+
+
+def largest(one: Usage, other: Usage) -> Usage:
+    """Return the largest of each count: some providers tell the usage in several frames, and the later ones
+    may leave out what the earlier ones told."""
+    names = ("input_tokens", "output_tokens", *_DETAILS)
+    counts = {name: max(getattr(one, name), getattr(other, name)) for name in names}
+    costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+    return Usage(**counts, cost_usd=max(costs, default=None))
+
+
+_DETAILS = ("cached_input_tokens", "cache_write_input_tokens", "reasoning_tokens")
+
+
+def usage_of(usage: Json) -> Usage:
+    """Return token counts; a missing or senseless one counts 0."""
+    prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    cached = (
+        _count(prompt, "cached_tokens")
+        or _count(usage, "prompt_cache_hit_tokens")
+        or _count(usage, "cached_tokens")
+    )
+    written = (
+        _count(prompt, "cache_write_tokens")
+        or _count(prompt, "cache_creation_tokens")
+        or _count(usage, "cache_creation_input_tokens")
+    )
+    reasoning = _count(output, "reasoning_tokens")
+    input_tokens, output_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    untold = _count(usage, "total_tokens") - input_tokens - output_tokens
+    # Gemini counts its thoughts in the total alone. Others have in it what a cache read or wrote.
+    if reasoning or not input_tokens or untold in (cached, written, cached + written):
+        untold = 0
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens + max(0, untold),
+        cached_input_tokens=cached,
+        cache_write_input_tokens=written,
+        reasoning_tokens=reasoning,
+        cost_usd=cost_of(usage),
+    )
+
+
+def cost_of(usage: Json) -> Decimal | None:
+    """Return the US dollars that a router says a call cost; None if it does not say. With a customer's own
+    key the provider behind the router bills the rest itself."""
+    cost = _dollars(usage, "cost")
+    if usage.get("is_byok") is not True:
+        return cost
+    upstream = _dollars(object_at(usage, "cost_details"), "upstream_inference_cost")
+    return None if cost is None or upstream is None else cost + upstream
+
+
+def _dollars(holder: Json, name: str) -> Decimal | None:
+    value = holder.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return Decimal(str(value)) if 0 <= value <= MAX_COST_USD else None
+
+
+def _count(counts: object, key: str) -> int:
+    return parse_tokens(counts.get(key)) if isinstance(counts, dict) else 0
+
+
+def decode(text: str) -> Any:
+    """JSON. Raises ProviderFault (it may pass) with the beginning of what came instead."""
+    text = text.removeprefix("\ufeff")
+    try:
+        return from_json(text)
+    except ValueError:
+        pass  # It refuses half a character, which `json` takes.
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise page(text) from None
+
+
+def object_at(holder: Json, name: str) -> Json:
+    """The field if it is an object, else an empty one: providers leave fields out, or send null."""
+    value = holder.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def text_at(holder: Json, name: str) -> str:
+    """The field if it is a text, else an empty one."""
+    value = holder.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,78 @@
+"""OpenAI's Responses API. The provider stores nothing (`store: false`): a run's items are in its own
+journal."""
+
+import re
+from collections.abc import AsyncGenerator, Iterator
+
+from layover.adapters.http.client import Response
+from layover.errors import ModelError
+from layover.plugins.models import wire
+from layover.plugins.models.endpoint import Transport
+from layover.plugins.models.http_chat import HttpChat, logger, typed_chunks
+from layover.plugins.models.responses import request
+from layover.plugins.models.responses.reply import LAST, ResponsesReply
+from layover.plugins.models.retrying import Sleep
+from layover.ports import Ids, OnDelta
+from layover.values.prompt import Prompt, Reply
+
+PATH = "/responses"
+
+
+class ResponsesChat(HttpChat):
+    """`endpoint`: a base URL below which `/responses` is."""
+
+    def __init__(
+        self, endpoint: Transport, ids: Ids, sleep: Sleep, *, streams_always: bool = False
+    ) -> None:
+        super().__init__(endpoint, ids, sleep, streams_always=streams_always)
+        self._warned: set[frozenset[str]] = set()
+
+    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
+        """Return one reply; see the port. If the provider refuses the items of earlier answers, it is asked
+        once more without them: the thread goes on, without the thoughts that nobody can read any more."""
+        try:
+            return await super().complete(prompt, on_delta)
+        except ModelError as error:
+            plain = request.without_items(prompt)
+            if plain == prompt or not _refuses_items(error):
+                raise
+            logger.warning("%s refuses its own items: asked again without", wire.model(prompt))
+            return await super().complete(plain, on_delta)
+
+    def _name(self, prompt: Prompt) -> str:
+        return wire.model(prompt)
+
+    def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
+        ignored_settings = request.unsupported_settings(prompt)
+        if ignored_settings and ignored_settings not in self._warned:
+            self._warned.add(ignored_settings)
+            logger.warning(
+                "the Responses API takes no %s: not sent", ", ".join(sorted(ignored_settings))
+            )
+        return request.body(prompt, left_out, self._provider)
+
+    def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:
+        return request.removable(prompt)
+
+    def _has_format(self, request_: wire.Body) -> bool:
+        return "format" in request_.get("text", {})
+
+    def _path(self, prompt: Prompt, request_: wire.Body, *, stream: bool) -> str:
+        return PATH
+
+    def _assembly(self, prompt: Prompt) -> ResponsesReply:
+        return ResponsesReply(self._ids, wire.model(prompt), self._provider)
+
+    def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
+        return typed_chunks(response, LAST)
+
+
+_ITEMS_REFUSED = re.compile(
+    r"without its required|items are not persisted|item with id .* not found"
+    r"|encrypted[_ ]content.*(verified|decrypt|parse)|invalid_encrypted_content",
+    re.I | re.S,
+)
+
+
+def _refuses_items(error: ModelError) -> bool:
+    return error.status in (400, 404) and _ITEMS_REFUSED.search(error.message) is not None

@@ -1,0 +1,172 @@
+"""Actions of operators on runs of all users. Each has its row in the audit of operations before it has any
+effect (docs/adr/0022-operators.md)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from layover.approvals.decide import record_denial
+from layover.errors import (
+    Conflict,
+    LayoverError,
+    LimitReached,
+    NotFound,
+    RequestError,
+    RetryableError,
+)
+from layover.plugins.operate.views import timeline_of
+from layover.records.runs import meta_of, snapshot_of
+from layover.records.views import run_view
+from layover.recovery.redrive import redrive
+from layover.runs.cancel import cancel
+from layover.runtime import Runtime
+from layover.values.deployment.access import Actor
+from layover.values.runs.operated import OperatedTimeline
+from layover.values.runs.operations import OperationKind, OperationOutcome, OperationRow
+from layover.values.runs.run import RunMeta
+from layover.values.runs.views import Run
+from layover.values.text import sanitise
+
+MAX_AT_ONCE = 16
+"""Runs that one request works on side by side. A cancel may take two seconds."""
+_log = logging.getLogger("layover")
+_NO_RUN = "there is no such run"
+
+
+async def act_on(
+    runtime: Runtime,
+    actor: Actor,
+    kind: OperationKind,
+    run_ids: Sequence[str],
+    reason: str | None = None,
+) -> list[LayoverError | None]:
+    """Cancel, redrive or deny each run as if it were asked for by itself. Return the error of each that was
+    refused, in order; None: it was done. Raises errors that no caller could have caused, after all were
+    tried."""
+    effect = _EFFECTS[kind]
+    reason = sanitise(reason)
+    ids = list(dict.fromkeys(run_ids))
+    runs = await runtime.journal.overview.find(ids)
+    room = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def act(run_id: str) -> LayoverError | None:
+        async with room:
+            facts = runs.get(run_id)
+            if facts is None:
+                return NotFound(_NO_RUN, run_id=run_id)
+            try:
+                run = await meta_of(runtime, str(facts.owner), run_id)
+                await _record(runtime, actor, kind, run, reason, effect)
+            except (RequestError, LimitReached, RetryableError) as error:
+                return error
+            return None
+
+    outcomes = await asyncio.gather(*(act(id) for id in ids), return_exceptions=True)
+    results: dict[str, LayoverError | None] = {}
+    for id, outcome in zip(ids, outcomes, strict=True):
+        if outcome is not None and not isinstance(outcome, LayoverError):
+            raise outcome
+        results[id] = outcome
+    return [results[id] for id in run_ids]
+
+
+async def read_run(
+    runtime: Runtime, actor: Actor, run_id: str, *, with_content: bool
+) -> tuple[OperatedTimeline, Run | None]:
+    """Return any user's run step by step and, `with_content`, the run as its owner sees it: that leaves a row
+    before it is read. The caller has checked the actor's scopes. Raises NotFound."""
+    facts = (await runtime.journal.overview.find([run_id])).get(run_id)
+    if facts is None:
+        raise NotFound(_NO_RUN, run_id=run_id)
+    owner = str(facts.owner)
+    if with_content:
+        run = await meta_of(runtime, owner, run_id)
+        await _record(runtime, actor, OperationKind.READ, run, None, _read)
+    snapshot = await snapshot_of(runtime, owner, run_id)
+    return timeline_of(snapshot), run_view(snapshot, runtime.agents) if with_content else None
+
+
+Effect = Callable[[Runtime, Actor, RunMeta, str | None], Awaitable[None]]
+
+
+async def _record(
+    runtime: Runtime,
+    actor: Actor,
+    kind: OperationKind,
+    run: RunMeta,
+    reason: str | None,
+    effect: Effect,
+) -> None:
+    """Write the row, let the action have its effect, and write what came of it. A death in between, and an
+    error that may come after the effect, leave the row pending."""
+    row = OperationRow(
+        operation=kind,
+        by=actor.sub,
+        on_behalf_of=actor.on_behalf_of,
+        run_id=run.id,
+        thread_id=run.thread_id,
+        agent=run.agent,
+        owner=run.owner,
+        reason=reason,
+        at=runtime.clock.now(),
+    )
+    key = await runtime.journal.operations.open(row)
+    _log.warning("an operator acts on a run", extra={"run_id": run.id, "operation": kind.value})
+    try:
+        await effect(runtime, actor, run, reason)
+    except (RequestError, LimitReached) as error:
+        await _close(runtime, row, key, OperationOutcome.REFUSED, type(error).__name__)
+        raise
+    await _close(runtime, row, key, OperationOutcome.DONE)
+
+
+async def _close(
+    runtime: Runtime,
+    row: OperationRow,
+    key: str,
+    outcome: OperationOutcome,
+    problem: str | None = None,
+) -> None:
+    # What was done is done, and has its row: nobody gains from an error here.
+    with suppress(RetryableError):
+        await runtime.journal.operations.close(row, key, outcome, problem)
+
+
+async def _cancel(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None) -> None:
+    _refuse_over(run)
+    await cancel(runtime, run.owner, run.id, by=actor)
+
+
+async def _redrive(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None) -> None:
+    await redrive(runtime, run.owner, run.id)
+
+
+async def _deny(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None) -> None:
+    """Deny every call that waits, at any depth. The others of a run, and its next step, follow as after any
+    denial."""
+    _refuse_over(run)
+    snapshot = await snapshot_of(runtime, run.owner, run.id)
+    denials = [
+        await record_denial(runtime, actor, snapshot, call, reason or "")
+        for call in snapshot.calls
+        if call.undecided
+    ]
+    if not any(denials):
+        raise Conflict("no call of the run waits for a decision", run_id=run.id)
+
+
+async def _read(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None) -> None:
+    """The answer is the effect, and follows."""
+
+
+def _refuse_over(run: RunMeta) -> None:
+    if run.status.over:
+        raise Conflict(f"the run is over: {run.status.value}", run_id=run.id)
+
+
+_EFFECTS: dict[OperationKind, Effect] = {
+    OperationKind.CANCEL: _cancel,
+    OperationKind.REDRIVE: _redrive,
+    OperationKind.DENY: _deny,
+}

@@ -1,0 +1,1 @@
+"""Tools elsewhere: servers of MCP, and the accounts of users there."""

@@ -1,0 +1,274 @@
+"""The consent of a user: asked for by a call that waits or by the user, given at the service, and brought
+back by the user's own signed-in page. A consent that somebody else brings is not found: nobody can put
+another person's account into their own."""
+
+import asyncio
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from layover.declare.connection import Connection, check_same
+from layover.errors import ConfigurationError, ConsentRefused, LayoverError, NotFound
+from layover.plugins.reach.connections.tokens import (
+    ask,
+    context_of,
+    revoke,
+    seal_tokens,
+)
+from layover.ports.grants import TokenRefused
+from layover.runtime import Runtime
+from layover.values.decision import WAIT_RECORD_LIFE
+from layover.values.grant import ConnectionView, Consent, Grant
+
+if TYPE_CHECKING:
+    from layover.declare import Agent
+
+logger = logging.getLogger("layover")
+
+ASKED_FOR = timedelta(hours=1)
+"""The life of a request for consent that a user makes."""
+
+
+def connections_by_name(
+    agents: "Mapping[str, Agent]",
+) -> dict[str, tuple[Connection, tuple[str, ...]]]:
+    """Return all connections of users, with all scopes that any agent wants, and the names of the agents that
+    have them. Raises DefinitionError for two services of one name."""
+    by_name: dict[str, tuple[Connection, list[str], list[str]]] = {}
+    for agent in agents.values():
+        for connection in agent.connections:
+            if not connection.is_users:
+                continue
+            first, names, scopes = by_name.setdefault(connection.name, (connection, [], []))
+            check_same(first, connection)
+            names.append(agent.name)
+            scopes += connection.scopes
+    return {
+        name: (with_scopes(connection, scopes), tuple(names))
+        for name, (connection, names, scopes) in by_name.items()
+    }
+
+
+def with_scopes(connection: Connection, scopes: Iterable[str]) -> Connection:
+    """Return the same connection with these scopes."""
+    return Connection(
+        connection.name,
+        token_url=connection.token_url,
+        client_id=connection.client_id,
+        authorize_url=connection.authorize_url,
+        client_secret=connection.client_secret,
+        scopes=tuple(dict.fromkeys(scopes)),
+        client_auth=connection.client_auth,
+        revoke_url=connection.revoke_url,
+        params=connection.params,
+    )
+
+
+async def begin_consent(
+    runtime: Runtime,
+    connection: Connection,
+    owner: str,
+    *,
+    run_id: str | None = None,
+    tool_call_id: str | None = None,
+) -> dict[str, Any]:
+    """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's
+    only, and works once."""
+    ports = runtime.connections
+    if not ports.redirect_url:
+        raise ConfigurationError(
+            "LAYOVER_CONNECTIONS_URL is not set: it is the page to which services send users back"
+        )
+    grant = await ports.grants.get(owner, connection.name)
+    # What was allowed before stays allowed: another agent may need it.
+    scopes = tuple(dict.fromkeys((*connection.scopes, *(grant.scopes if grant else ()))))
+    dice, now = runtime.dice, runtime.clock.now()
+    state, verifier = dice.text(32), dice.text(48)
+    consent = Consent(
+        owner=owner,
+        connection=connection.name,
+        scopes=scopes,
+        redirect_url=ports.redirect_url,
+        sealed_verifier=await ports.sealer.seal(
+            verifier, context_of(owner, connection.name, "consent")
+        ),
+        run_id=run_id,
+        tool_call_id=tool_call_id,
+        asked_at=now,
+        expires_at=now + (WAIT_RECORD_LIFE if run_id else ASKED_FOR),
+    )
+    await ports.grants.put_consent(state, consent)
+    fields = {
+        "response_type": "code",
+        "client_id": connection.client_id,
+        "redirect_uri": ports.redirect_url,
+        "state": state,
+        "code_challenge": _challenge(verifier),
+        "code_challenge_method": "S256",
+        **connection.params,
+    }
+    if scopes:
+        fields["scope"] = " ".join(scopes)
+    return {
+        "connection": connection.name,
+        "authorize_url": _with_query(connection.authorize_url or "", fields),
+        "scopes": list(scopes),
+    }
+
+
+async def finish_consent(
+    runtime: Runtime, connections: Mapping[str, Connection], owner: str, code: str, state: str
+) -> Grant:
+    """Return the grant that a service's code is exchanged for. Raises NotFound if this owner was not asked
+    for this consent, or its time is over; ConsentRefused if the service does not take the code;
+    RetryableError."""
+    ports = runtime.connections
+    consent = await ports.grants.get_consent(owner, state, runtime.clock.now())
+    connection = connections.get(consent.connection) if consent is not None else None
+    if consent is None or connection is None:
+        raise NotFound(
+            "there is no such request for consent: it is over, or another person's. Ask for it again"
+        )
+    # Of two that bring the same code, one exchanges it: a service that sees a code twice may end the grant.
+    if consent.is_used or not await ports.grants.use_consent(owner, state):
+        return await _brought_before(runtime, consent)
+    context = context_of(owner, connection.name, "consent")
+    try:
+        verifier = await ports.sealer.open(consent.sealed_verifier, context)
+    except ValueError:
+        raise ConsentRefused(
+            "the request for consent cannot be read any more: ask for it again"
+        ) from None
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": consent.redirect_url,
+        "code_verifier": verifier,
+    }
+    try:
+        tokens = await ask(connection, runtime, form)
+    except TokenRefused as refused:
+        logger.warning(
+            "a service refused a consent",
+            extra={"connection": connection.name, "code": refused.code, "run_id": consent.run_id},
+        )
+        raise ConsentRefused(
+            f"{connection.name} did not take the consent ({refused.code}): ask for it again"
+        ) from refused
+    grant = Grant(
+        owner=owner,
+        connection=connection.name,
+        scopes=consent.scopes,
+        granted=tokens.granted,
+        sealed=await seal_tokens(runtime, owner, connection.name, tokens),
+        connected_at=runtime.clock.now(),
+    )
+    return await ports.grants.put(grant)
+
+
+async def _brought_before(runtime: Runtime, consent: Consent) -> Grant:
+    """Return the grant of a consent that comes once more: its bringer may have got no answer. Raises
+    ConsentRefused if there is none: the process died in between, or the owner has disconnected it."""
+    grant = await runtime.connections.grants.get(consent.owner, consent.connection)
+    is_there = grant is not None and not grant.needs_consent(consent.scopes)
+    if grant is None or not is_there or grant.connected_at < consent.asked_at:
+        raise ConsentRefused(
+            f"this consent was brought before, and {consent.connection} is not connected: ask for it again"
+        )
+    return grant
+
+
+async def disconnect(
+    runtime: Runtime, connection: Connection | None, owner: str, name: str
+) -> bool:
+    """Forget a grant, and tell its service. Return False if there was none. It is forgotten also if the
+    service cannot be told."""
+    grants = runtime.connections.grants
+    while (grant := await grants.get(owner, name)) is not None:
+        # As it was read: a renewal may have brought other tokens meanwhile, which the service has to know.
+        if await grants.remove(grant):
+            await revoke(runtime, connection, grant)
+            return True
+    return False
+
+
+async def ask_for_consent(runtime: Runtime, owner: str, name: str) -> dict[str, Any]:
+    """Return the page of `begin_consent` for a connection of any agent. Raises NotFound."""
+    connection, _ = connections_by_name(runtime.agents()).get(name, (None, ()))
+    if connection is None:
+        raise NotFound("no agent here has a connection of this name")
+    return await begin_consent(runtime, connection, owner)
+
+
+async def disconnect_account(runtime: Runtime, owner: str, name: str) -> ConnectionView:
+    """Forget the owner's grant, and return the connection without it. Raises NotFound if there was none."""
+    declared = connections_by_name(runtime.agents()).get(name)
+    connection = declared[0] if declared is not None else None
+    if not await disconnect(runtime, connection, owner, name):
+        raise NotFound("this account is not connected")
+    return view_of(name, declared, None)
+
+
+async def list_connections(runtime: Runtime, owner: str) -> list[ConnectionView]:
+    """Return all connections that agents have, and those that the owner has granted before, by name."""
+    declared = connections_by_name(runtime.agents())
+    grants = {each.connection: each for each in await runtime.connections.grants.list_grants(owner)}
+    return [
+        view_of(name, declared.get(name), grants.get(name)) for name in sorted({*declared, *grants})
+    ]
+
+
+def view_of(
+    name: str, declared: tuple[Connection, tuple[str, ...]] | None, grant: Grant | None
+) -> ConnectionView:
+    """Return a connection as its user sees it."""
+    connection, agents = declared if declared is not None else (None, ())
+    scopes = connection.scopes if connection is not None else ()
+    if grant is None:
+        return ConnectionView(name=name, status="missing", scopes=scopes, agents=agents)
+    more = "more" if grant.needs_consent(scopes) else "connected"
+    return ConnectionView(
+        name=name,
+        status="expired" if grant.ended_at is not None else more,
+        scopes=scopes,
+        granted=grant.granted if grant.granted is not None else grant.scopes,
+        agents=agents,
+        connected_at=grant.connected_at,
+        refreshed_at=grant.refreshed_at,
+    )
+
+
+async def revoke_all(runtime: Runtime, owner: str, until: datetime) -> None:
+    """Forget an owner's grants from before this time, and tell their services. Repeatable."""
+    try:
+        declared = connections_by_name(runtime.agents())
+    except LayoverError:
+        # Agents that cannot be loaded keep nobody's data.
+        logger.warning("no service is told that grants are over: the agents cannot be loaded")
+        declared = {}
+    grants = await runtime.connections.grants.list_grants(owner)
+    # Side by side: one service that does not answer costs no other its turn.
+    old = [grant for grant in grants if grant.connected_at <= until]
+    await asyncio.gather(
+        *(
+            disconnect(
+                runtime, declared.get(each.connection, (None, ()))[0], owner, each.connection
+            )
+            for each in old
+        )
+    )
+
+
+def _challenge(verifier: str) -> str:
+    """Return the S256 challenge of RFC 7636."""
+    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _with_query(url: str, fields: Mapping[str, str]) -> str:
+    parts = urlsplit(url)
+    query = urlencode([*parse_qsl(parts.query, keep_blank_values=True), *fields.items()])
+    return urlunsplit(parts._replace(query=query))

@@ -1,0 +1,320 @@
+"""A token of a connection, whenever a tool needs one: opened, renewed before it expires, and renewed once for
+all that want it at the same time.
+
+Many processes may work for one user. A service that gives a new refresh token with each renewal refuses the
+old one from then on, and some then end the whole grant. So only the process that has put its time into
+`Grant.renewing_until` asks; the others wait for its answer. If it dies, the next one asks when that time is
+over."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from layover.declare.connection import Connection
+from layover.errors import ConfigurationError, LayoverError, RetryableError
+from layover.futures import retrieve_exception
+from layover.plugins.reach.connections.answers import tokens_in
+from layover.ports.grants import TokenRefused
+from layover.runtime import Runtime
+from layover.values.grant import Grant, Tokens
+
+logger = logging.getLogger("layover")
+
+RENEWAL = timedelta(seconds=30)
+"""The time that a process has to renew a grant: that of the service's answer, and of keeping it."""
+_LOOK_AGAIN = timedelta(milliseconds=200)
+_ATTEMPTS_TO_KEEP = 4
+_ENDED = frozenset({"invalid_grant", "unauthorized_client", "access_denied", "bad_refresh_token"})
+"""Codes by which services say that a grant is over. GitHub has one of its own."""
+
+
+_Work = dict[tuple[str, str], "asyncio.Task[Tokens | None]"]
+_renewals: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Work]" = WeakKeyDictionary()
+"""Renewals that this process is at, by owner and connection."""
+_deployment_tokens: "WeakKeyDictionary[Connection, Tokens]" = WeakKeyDictionary()
+"""Tokens of the deployment, in this process."""
+_DEPLOYMENT = ""
+"""In place of an owner, whose id is never empty."""
+
+
+async def token_of(
+    runtime: Runtime, connection: Connection, owner: str, rejected: str | None = None
+) -> str | None:
+    """Return a token that is valid now. None: the owner has to consent first. `rejected`: a token that the
+    service has refused: another one is asked for, once for all who got the same. Raises RetryableError if
+    none could be had now, and ConfigurationError for a registration that the service does not take."""
+    if connection.name in runtime.connections.fixed:
+        return runtime.connections.fixed[connection.name]
+    if not connection.is_users:
+        return await _deployment_token(runtime, connection, rejected)
+    look = await _look(runtime, connection, owner, rejected)
+    if not isinstance(look, _Due):
+        return None if look is None else look.access
+    try:
+        renewed = await _once(
+            (owner, connection.name), lambda: renew(runtime, connection, owner, rejected)
+        )
+    except RetryableError:
+        if look.tokens.access == rejected or look.tokens.has_expired(look.at):
+            raise
+        # It is about to expire, and has not yet.
+        return look.tokens.access
+    return None if renewed is None else renewed.access
+
+
+class _Due(NamedTuple):
+    """Tokens that have to be renewed, as they were at this time."""
+
+    grant: Grant
+    tokens: Tokens
+    at: datetime
+
+
+async def _look(
+    runtime: Runtime, connection: Connection, owner: str, rejected: str | None
+) -> Tokens | _Due | None:
+    """Return the tokens of the owner that need no renewal, or those that do. None: the owner has to
+    consent."""
+    grant = await runtime.connections.grants.get(owner, connection.name)
+    if grant is None or grant.needs_consent(connection.scopes):
+        return None
+    tokens = await open_tokens(runtime, grant)
+    if tokens is None:
+        await _end(runtime, grant)
+        return None
+    now = runtime.clock.now()
+    if tokens.access != rejected and not tokens.is_due(now):
+        return tokens
+    if tokens.refresh is None:
+        return await _used_to_its_end(runtime, grant, tokens, rejected)
+    return _Due(grant, tokens, now)
+
+
+def context_of(owner: str, connection: str, what: str) -> dict[str, str]:
+    """Return what a sealed text belongs to: it opens for nothing else."""
+    return {"layover": what, "owner": owner, "connection": connection}
+
+
+async def open_tokens(runtime: Runtime, grant: Grant) -> Tokens | None:
+    """Return the tokens of a grant. None: they cannot be opened any more, because the deployment has another
+    key."""
+    ports, context = (
+        runtime.connections,
+        context_of(grant.owner, grant.connection, "grant"),
+    )
+    try:
+        text = await ports.sealer.open(grant.sealed, context)
+    except ValueError:
+        logger.warning(
+            "a grant cannot be opened: its user is asked again",
+            extra={"connection": grant.connection},
+        )
+        return None
+    return Tokens.model_validate_json(text)
+
+
+async def seal_tokens(runtime: Runtime, owner: str, connection: str, tokens: Tokens) -> str:
+    """Return the tokens, sealed."""
+    context = context_of(owner, connection, "grant")
+    return await runtime.connections.sealer.seal(tokens.model_dump_json(), context)
+
+
+async def ask(connection: Connection, runtime: Runtime, form: Mapping[str, str]) -> Tokens:
+    """Return the tokens that a form of a grant type is answered with. Raises TokenRefused, RetryableError,
+    ConfigurationError."""
+    fields = await ask_endpoint(connection, runtime, connection.token_url, form)
+    return tokens_in(fields, runtime.clock.now())
+
+
+async def ask_endpoint(
+    connection: Connection, runtime: Runtime, url: str, form: Mapping[str, str]
+) -> dict[str, Any]:
+    """Send a form with the registration's id and secret."""
+    secret = await connection.client_secret.aget() if connection.client_secret else None
+    endpoints = runtime.connections.endpoints
+    if connection.client_auth == "basic" and secret is not None:
+        return await endpoints.ask(url, form, (connection.client_id, secret))
+    own = {"client_id": connection.client_id}
+    if secret is not None:
+        own["client_secret"] = secret
+    return await endpoints.ask(url, {**form, **own})
+
+
+async def revoke(runtime: Runtime, connection: Connection | None, grant: Grant) -> None:
+    """Tell a service that a grant is over (RFC 7009), if it can be told. Raises nothing."""
+    if connection is None or connection.revoke_url is None or grant.ended_at is not None:
+        return
+    try:
+        tokens = await open_tokens(runtime, grant)
+        if tokens is None:
+            return
+        hint = "access_token" if tokens.refresh is None else "refresh_token"
+        form = {"token": tokens.refresh or tokens.access, "token_type_hint": hint}
+        await ask_endpoint(connection, runtime, connection.revoke_url, form)
+    except LayoverError as error:
+        logger.warning(
+            "a service was not told that a grant is over",
+            extra={"connection": grant.connection, "cause": type(error).__name__},
+        )
+
+
+async def _once(
+    key: tuple[str, str], renew: Callable[[], Coroutine[Any, Any, Tokens | None]]
+) -> Tokens | None:
+    """Return what the renewal of this key gives that the process is at, or begins now. It goes on when those
+    who wait for it are cancelled: a new refresh token that nobody keeps is lost."""
+    work = _renewals.setdefault(asyncio.get_running_loop(), {})
+    task = work.get(key)
+    if task is None:
+        task = work[key] = asyncio.ensure_future(renew())
+        task.add_done_callback(lambda done: _forget(work, key, done))
+    return await asyncio.shield(task)
+
+
+def _forget(work: _Work, key: tuple[str, str], task: "asyncio.Task[Tokens | None]") -> None:
+    del work[key]
+    retrieve_exception(task)  # Those who waited for it have got it, if any are left.
+
+
+async def renew(
+    runtime: Runtime, connection: Connection, owner: str, rejected: str | None
+) -> Tokens | None:
+    """Return the tokens as this process, or another, has renewed them. None: the owner has to consent."""
+    grants, clock = runtime.connections.grants, runtime.clock
+    until = clock.now() + RENEWAL * 2
+    while clock.now() < until:
+        look = await _look(runtime, connection, owner, rejected)
+        if not isinstance(look, _Due):
+            return look  # Another process has renewed them, or another consent has come.
+        grant, tokens, now = look
+        if grant.renewing_until is not None and now < grant.renewing_until:
+            # Another process is at it.
+            await clock.sleep(_LOOK_AGAIN)
+            continue
+        claim = grant.model_copy(update={"renewing_until": now + RENEWAL})
+        own = await grants.replace(grant, claim)
+        if own is not None:
+            return await _ask_for_new(runtime, connection, own, tokens)
+    raise RetryableError(
+        f"the tokens of {connection.name} are being renewed, and are not there yet"
+    )
+
+
+async def _used_to_its_end(
+    runtime: Runtime, grant: Grant, tokens: Tokens, rejected: str | None
+) -> Tokens | None:
+    """Return tokens that nothing renews, for as long as the service takes them; None: it does no more."""
+    if tokens.access != rejected and not tokens.has_expired(runtime.clock.now()):
+        return tokens
+    await _end(runtime, grant)
+    return None
+
+
+async def _ask_for_new(
+    runtime: Runtime, connection: Connection, grant: Grant, tokens: Tokens
+) -> Tokens | None:
+    """Renew a grant that this process has claimed."""
+    assert tokens.refresh is not None
+    form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
+    try:
+        fields = await ask_endpoint(connection, runtime, connection.token_url, form)
+        new = tokens_in(fields, runtime.clock.now(), before=tokens)
+    except TokenRefused as refused:
+        if refused.code in _ENDED:
+            await _end(runtime, grant)
+            return None
+        await _give_back(runtime, grant)
+        raise _misconfigured(connection, refused) from refused
+    except BaseException:
+        await _give_back(runtime, grant)
+        raise
+    sealed = await seal_tokens(runtime, grant.owner, grant.connection, new)
+    renewed = grant.model_copy(
+        update={
+            "sealed": sealed,
+            "granted": new.granted,
+            "refreshed_at": runtime.clock.now(),
+            "renewing_until": None,
+        }
+    )
+    if await _keep(runtime, grant, renewed) is not None:
+        return new
+    newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+    if newest is not None and newest.sealed == grant.sealed:
+        # This process was asleep for longer than it may, and another was told that the old token is used up.
+        # The service has given the new ones.
+        if await _keep(runtime, newest, renewed) is not None:
+            return new
+        newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+    if newest is None:
+        # Whoever removed it told the service of the tokens before these.
+        await revoke(runtime, connection, renewed)
+        return None
+    # Another consent or renewal has replaced it: that one counts. To revoke these might end it as well.
+    return await open_tokens(runtime, newest)
+
+
+async def _keep(runtime: Runtime, old: Grant, new: Grant) -> Grant | None:
+    """Keep new tokens. It tries hard: the old ones are worth nothing any more."""
+    for attempt in range(1, _ATTEMPTS_TO_KEEP + 1):
+        try:
+            return await runtime.connections.grants.replace(old, new)
+        except RetryableError:
+            if attempt == _ATTEMPTS_TO_KEEP:
+                raise
+            await runtime.clock.sleep(_LOOK_AGAIN * attempt)
+    raise AssertionError
+
+
+async def _give_back(runtime: Runtime, grant: Grant) -> None:
+    """Let the next process ask at once. If that fails, it asks when the time is over."""
+    try:
+        await runtime.connections.grants.replace(
+            grant, grant.model_copy(update={"renewing_until": None})
+        )
+    except RetryableError:
+        logger.info("a renewal was not given back", extra={"connection": grant.connection})
+
+
+async def _end(runtime: Runtime, grant: Grant) -> None:
+    """Note that the service takes the tokens no more. If another consent has come meanwhile, it stands."""
+    ended = grant.model_copy(update={"ended_at": runtime.clock.now(), "renewing_until": None})
+    await runtime.connections.grants.replace(grant, ended)
+
+
+async def _deployment_token(runtime: Runtime, connection: Connection, rejected: str | None) -> str:
+    """Return a token of the deployment (client credentials). Each process asks for its own."""
+    now: datetime = runtime.clock.now()
+    cached = _deployment_tokens.get(connection)
+    if cached is not None and cached.access != rejected and not cached.is_due(now):
+        return cached.access
+
+    async def sign_in() -> Tokens:
+        form = {"grant_type": "client_credentials"}
+        if connection.scopes:
+            form["scope"] = " ".join(connection.scopes)
+        try:
+            tokens = await ask(connection, runtime, form)
+        except TokenRefused as refused:
+            raise _misconfigured(connection, refused) from refused
+        _deployment_tokens[connection] = tokens
+        return tokens
+
+    try:
+        tokens = await _once((_DEPLOYMENT, connection.name), sign_in)
+    except RetryableError:
+        if cached is None or cached.access == rejected or cached.has_expired(now):
+            raise
+        return cached.access
+    assert tokens is not None
+    return tokens.access
+
+
+def _misconfigured(connection: Connection, refused: TokenRefused) -> ConfigurationError:
+    return ConfigurationError(
+        f"the service of the connection {connection.name!r} refused its registration ({refused.code}): the "
+        "deployer has to look at client_id, client_secret, scopes and the service's settings"
+    )

@@ -1,0 +1,203 @@
+"""Spans and metrics for a receiver of OTLP over HTTP. The variables of OpenTelemetry say where it is and what
+it wants: `OTEL_EXPORTER_OTLP_*`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`.
+
+Nothing is sent while an invocation works. At its end, all is sent at once, and the invocation waits for it,
+but not for long: see `FLUSH_S` and `PAUSE_S`."""
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
+from opentelemetry.sdk.resources import Resource
+
+from layover.plugins.traces.encoding import encode_attributes, encode_spans
+from layover.plugins.traces.measures import Measures
+from layover.plugins.traces.receiver import DirectSender, LibrarySender, Receiver, Refused
+from layover.plugins.traces.recorder import Recorder
+from layover.ports import Clock
+from layover.values.span import Span, trace_id_of
+
+FLUSH_S = 1.0
+"""The most seconds that an invocation waits for the receiver, with all attempts."""
+PAUSE_S = 30.0
+"""Seconds for which nothing is sent after the receiver has failed: each invocation would wait again."""
+METRICS_S = 10.0
+"""Seconds between two reports of metrics. Each has the sums since the process began, so the next report has
+what this one lacks; the last seconds of a process are lost."""
+MAX_KEPT = 2_048
+"""Spans that are kept while nothing can be sent. The oldest are dropped first."""
+_SAMPLER = "OTEL_TRACES_SAMPLER"
+_LIMITS = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
+logger = logging.getLogger("layover")
+
+
+class Sender(Protocol):
+    """Sends requests to a receiver."""
+
+    async def post(self, body: bytes) -> None:
+        """Send a request. Raises OSError, and Refused."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Recorded(Recorder):
+    """The spans and metrics that wait to be sent.
+
+    Args:
+        clock: The time of what no journal has.
+        service: The name that the receiver shows, unless `OTEL_SERVICE_NAME` has another.
+        variables: The process's variables.
+        headers: Headers of each request, which count more than those of the variables.
+        flush_s: The most seconds that a request takes.
+        monotonic: The time by which pauses are measured, in seconds.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        service: str,
+        variables: Mapping[str, str],
+        *,
+        headers: Mapping[str, str] | None = None,
+        flush_s: float = FLUSH_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(clock)
+        self._flush_s = flush_s
+        self._variables = variables
+        self._headers = headers or {}
+        self._monotonic = monotonic
+        self._resource = _resource(service)
+        self._is_sampled = _sampling(variables)
+        self._max_text = _max_text(variables)
+        self._waiting: deque[Span] = deque(maxlen=MAX_KEPT)
+        self._measures = Measures(variables)
+        self._quiet_until = self._metrics_due = -math.inf
+
+    def record(self, span: Span) -> None:
+        """See `ports.Tracing`."""
+        try:
+            if not span.is_repeated:
+                self._measures.add(span)
+            if self._is_sampled(span.run_id):
+                self._waiting.append(span)
+        except Exception:
+            logger.warning("a span was not recorded", exc_info=True)
+
+    def _may_send(self) -> bool:
+        return self._monotonic() >= self._quiet_until
+
+    def _are_metrics_due(self) -> bool:
+        return self._measures.has_news and self._monotonic() >= self._metrics_due
+
+    def _take_all(self) -> list[Span]:
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+
+    def _encoded(self, spans: list[Span]) -> bytes:
+        return encode_spans(spans, self._resource, self._max_text)
+
+    def _reported(self) -> bytes:
+        self._metrics_due = self._monotonic() + METRICS_S
+        return self._measures.report(self._resource)
+
+    def _failed(self, spans: list[Span], error: Exception) -> None:
+        """Keep spans that were not sent: the newest, as far as there is room."""
+        room = MAX_KEPT - len(self._waiting)
+        self._waiting.extendleft(reversed(spans[max(0, len(spans) - room) :]))
+        self._quiet_until = self._monotonic() + PAUSE_S
+        warn("traces were not sent", error)
+
+
+class OtlpTracing(Recorded):
+    """`ports.Tracing` of a function, which is frozen between invocations."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._senders: dict[str, Sender] = {}
+
+    async def finish(self) -> None:
+        """Send what was recorded. Returns after `flush_s` at the latest, and raises nothing: spans that were
+        not sent are kept for the next time."""
+        if not self._may_send() or not (self._waiting or self._are_metrics_due()):
+            return
+        spans = self._take_all()
+        try:
+            async with asyncio.timeout(self._flush_s):
+                if spans:
+                    await self._sender("traces").post(self._encoded(spans))
+                    spans = []
+                if self._are_metrics_due():
+                    await self._sender("metrics").post(self._reported())
+        except Exception as error:
+            if spans:
+                self._failed(spans, error)
+            else:
+                warn("metrics were not sent", error)
+
+    async def aclose(self) -> None:
+        """Close the connections. The next request opens another."""
+        for sender in self._senders.values():
+            await sender.aclose()
+
+    def _sender(self, signal: str) -> Sender:
+        """Return what sends `traces` or `metrics`. Raises ValueError for an endpoint that is no URL."""
+        sender = self._senders.get(signal)
+        if sender is None:
+            receiver = Receiver.of(signal, self._variables, self._headers)
+            make = LibrarySender if receiver.needs_library else DirectSender
+            sender = self._senders[signal] = make(receiver, self._flush_s)
+        return sender
+
+
+def warn(text: str, error: Exception) -> None:
+    """Log what was not sent, without what the receiver or the system said of it."""
+    cause = str(error) if isinstance(error, Refused) else type(error).__name__
+    logger.warning(text, extra={"cause": cause})
+
+
+def _resource(service: str) -> ResourceMessage:
+    resource = Resource.create()
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": service}))
+    return ResourceMessage(attributes=encode_attributes(resource.attributes))
+
+
+def _sampling(variables: Mapping[str, str]) -> Callable[[str], bool]:
+    """Return a function that says of a run if its spans are sent. It follows from the trace's id, so that
+    every process decides alike."""
+    if not variables.get(_SAMPLER):
+        return _always
+    # Imported only where it is wanted: it takes as long as everything else here.
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import Decision
+
+    sampler = TracerProvider(shutdown_on_exit=False).sampler
+
+    @lru_cache(256)
+    def is_sampled(run_id: str) -> bool:
+        result = sampler.should_sample(None, trace_id_of(run_id), "")
+        return result.decision is Decision.RECORD_AND_SAMPLE
+
+    return is_sampled
+
+
+def _always(run_id: str) -> bool:
+    return True
+
+
+def _max_text(variables: Mapping[str, str]) -> int | None:
+    """Return the most characters of an attribute, if the variables limit them."""
+    if not any(variables.get(name) for name in _LIMITS):
+        return None
+    from opentelemetry.sdk.trace import SpanLimits
+
+    return SpanLimits().max_span_attribute_length

@@ -1,0 +1,195 @@
+"""The seam between runs and their traces: the log that a writer writes. What it journals becomes spans."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from layover.engine.frames.log import NestedLog
+from layover.plugins.traces.run_spans import RunSpans
+from layover.ports import Clock, Ended, Journal, RunEvents, RunLog, Tracing, Writers
+from layover.values.runs.event import Event, LoggedEvent
+from layover.values.runs.run import CallRecord, Outcome, RunMeta, RunSnapshot, StepRecord
+from layover.values.thread import ThreadHead
+
+PAGE = 1_000
+"""Events read at once, after the death of a process."""
+MAX_EVENTS = 20_000
+"""The most events that are read then. The spans of what a longer log tells later begin where they end."""
+logger = logging.getLogger("layover")
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """Log what goes wrong inside: a trace never costs a run anything."""
+    try:
+        yield
+    except Exception:
+        logger.warning("a part of a trace is missing", exc_info=True)
+
+
+class TracedLog(NestedLog):
+    """`ports.RunLog` of the whole run that also says it to `RunSpans`, after it is journaled."""
+
+    def __init__(self, log: RunLog, spans: RunSpans) -> None:
+        super().__init__(log, (), "")
+        self._spans = spans
+        self.is_over = False
+
+    def emit(self, *events: Event) -> None:
+        """See `ports.RunLog`."""
+        super().emit(*events)
+        with harmless():
+            self._spans.emitted(events)
+
+    async def put_step(
+        self,
+        step: StepRecord,
+        *events: Event,
+        is_complete: bool = False,
+        open_calls: Sequence[CallRecord] = (),
+    ) -> None:
+        """See `ports.RunLog`."""
+
+        def tell() -> None:
+            self._spans.answered(step)
+            self._spans.started(open_calls, events)
+
+        write = super().put_step(step, *events, is_complete=is_complete, open_calls=open_calls)
+        await _write_and_tell(write, tell)
+
+    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """See `ports.RunLog`."""
+        write = super().open_calls(calls, *events)
+        await _write_and_tell(write, lambda: self._spans.started(calls, events))
+
+    async def close_call(
+        self,
+        call: CallRecord,
+        *events: Event,
+        ended_step: StepRecord | None = None,
+        wait: bool = True,
+    ) -> None:
+        """See `ports.RunLog`."""
+        write = super().close_call(call, *events, ended_step=ended_step, wait=wait)
+        await _write_and_tell(write, lambda: self._spans.settled(call))
+
+    async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+        """See `ports.RunLog`."""
+        write = super().suspend_calls(calls, *events)
+        await _write_and_tell(write, lambda: self._spans.suspended(calls))
+
+    async def cancel_calls(
+        self, calls: Sequence[CallRecord], *events: Event, more_follow: bool = False
+    ) -> None:
+        """See `ports.RunLog`."""
+        write = super().cancel_calls(calls, *events, more_follow=more_follow)
+        await _write_and_tell(write, lambda: self._spans.cancelled(calls))
+
+    async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
+        """See `ports.RunLog`."""
+        write = super().hand_over(agent, definition, *events)
+        await _write_and_tell(write, lambda: self._spans.handed_over(events))
+
+    async def end(
+        self,
+        outcome: Outcome,
+        *events: Event,
+        head: ThreadHead | None = None,
+        retention: timedelta | None = None,
+    ) -> Ended:
+        """See `ports.RunLog`."""
+        ended = await super().end(outcome, *events, head=head, retention=retention)
+        self.is_over = True
+        with harmless():
+            self._spans.ended(outcome, ended.at)
+        return ended
+
+
+async def _write_and_tell(write: Coroutine[Any, Any, None], tell: Callable[[], None]) -> None:
+    """Write, then tell. A write that was told to stop ends all the same (`log.writer.run_to_end`)."""
+    try:
+        await write
+    except asyncio.CancelledError:
+        with harmless():
+            tell()
+        raise
+    with harmless():
+        tell()
+
+
+class TracedWriters:
+    """`ports.Writers` whose logs are traced. `content`: spans also say what messages say."""
+
+    def __init__(self, journal: Journal, tracing: Tracing, clock: Clock, *, content: bool) -> None:
+        self._writers: Writers = journal.writers
+        self._events: RunEvents = journal.events
+        self._runs = journal.runs
+        self._commands = journal.commands
+        self._tracing = tracing
+        self._clock = clock
+        self._content = content
+        self._taken: list[tuple[RunMeta, TracedLog]] = []
+
+    async def acquire(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """See `ports.Writers`."""
+        log = await self._writers.acquire(owner, run_id, execution)
+        if log is not None:
+            return await self._take(log)
+        await self._tell_end(owner, run_id)
+        return None
+
+    async def attach(self, owner: str, run_id: str, execution: str) -> RunLog | None:
+        """See `ports.Writers`."""
+        log = await self._writers.attach(owner, run_id, execution)
+        return None if log is None else self._traced(log)[0]
+
+    async def seize(self, owner: str, run_id: str, ended_by: int | None = None) -> RunLog | None:
+        """See `ports.Writers`."""
+        log = await self._writers.seize(owner, run_id, ended_by)
+        if log is not None:
+            return await self._take(log)
+        await self._tell_end(owner, run_id)
+        return None
+
+    async def leave(self) -> None:
+        """Note for the next writer of each run that this process did not die. Raises nothing."""
+        logs, self._taken = self._taken, []
+        for run, log in logs:
+            if not log.is_over:
+                with harmless():
+                    await self._commands.mark_left(run.owner, run.id, run.takes)
+
+    async def _tell_end(self, owner: str, run_id: str) -> None:
+        """Tell of a run that is over already: the process that ended it may have died before it told."""
+        with harmless():
+            snapshot = await self._runs.snapshot(owner, run_id)
+            if snapshot is not None and snapshot.meta.status.over:
+                self._spans(snapshot).repeat(snapshot, await self._read(snapshot.meta))
+
+    async def _take(self, log: RunLog) -> RunLog:
+        run = log.snapshot.meta
+        traced, spans = self._traced(log)
+        self._taken.append((run, traced))
+        if run.left < run.takes - 1:
+            with harmless():
+                spans.repeat(log.snapshot, await self._read(run))
+        return traced
+
+    def _traced(self, log: RunLog) -> tuple[TracedLog, RunSpans]:
+        spans = self._spans(log.snapshot)
+        return TracedLog(log, spans), spans
+
+    def _spans(self, snapshot: RunSnapshot) -> RunSpans:
+        return RunSpans(self._tracing, self._clock, snapshot, content=self._content)
+
+    async def _read(self, run: RunMeta) -> list[LoggedEvent]:
+        events: list[LoggedEvent] = []
+        while len(events) < MAX_EVENTS:
+            page = await self._events.page(run.owner, run.id, len(events), PAGE)
+            events += page.items
+            if page.done or not page.items:
+                break
+        return events

@@ -1,0 +1,363 @@
+"""`layover synth`, `deploy` and `destroy`: what they need is said before they begin."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadError
+
+from layover import shipped
+from layover.desk.cli.deploy import needs
+from layover.desk.cli.deploy.machine import Account, NoAccount, account_of
+from layover.desk.cli.deploy.request import Request, RequestInvalid, request_of
+from layover.desk.cli.deploy.run import main
+from layover.project import FILE, Project, ProjectInvalid, read
+
+ROOT = Path(__file__).parents[4]
+HERE = Account("123456789012", "eu-west-1", "27")
+
+
+@dataclass
+class FakeMachine:
+    """A machine that has everything, unless it is told otherwise."""
+
+    node: str = "v22.1.0"
+    programs: tuple[str, ...] = ("node", "npx")
+    packages: tuple[str, ...] = ("aws_cdk",)
+    terminal: bool = True
+    where: Account | NoAccount = HERE
+    asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+
+    def program(self, name: str) -> str | None:
+        return name if name in self.programs else None
+
+    def output(self, *command: str) -> str:
+        return self.node
+
+    def has_package(self, name: str) -> bool:
+        return name in self.packages
+
+    def has_terminal(self) -> bool:
+        return self.terminal
+
+    def account(self, profile: str | None, region: str | None) -> Account:
+        self.asked.append((profile, region))
+        if isinstance(self.where, NoAccount):
+            raise self.where
+        return self.where
+
+
+@dataclass
+class Recorder:
+    """Runs nothing. `codes`: exit codes by a word of the command."""
+
+    codes: Mapping[str, int] = field(default_factory=dict)
+    commands: list[list[str]] = field(default_factory=list)
+    folders: set[Path] = field(default_factory=set)
+
+    def __call__(self, command: Sequence[str], folder: Path, _: Mapping[str, str]) -> int:
+        self.commands.append(list(command))
+        self.folders.add(folder)
+        return next((code for word, code in self.codes.items() if word in command), 0)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with an app."""
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "infra" / "app.py").touch()
+    (tmp_path / FILE).write_text("")
+    return read(tmp_path)
+
+
+def taken(
+    project: Project, command: Any, machine: FakeMachine, run: Recorder, **options: Any
+) -> int:
+    request = request_of(command, project, **{"stage": None, **options})
+    return main(request, machine, run, lambda _: "fetched")
+
+
+# What is needed
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        (FakeMachine(programs=("npx",)), "node: install Node 20 or newer"),
+        (FakeMachine(node=""), "node: install Node 20 or newer"),
+        (FakeMachine(node="v18.20.1"), "node: v18.20.1 is too old: install Node 20"),
+        (FakeMachine(programs=("node",)), "cdk: npx is missing"),
+        (FakeMachine(packages=()), "packages: pip install 'layover[cdk]'"),
+        (FakeMachine(where=NoAccount("sign in")), "credentials: sign in"),
+        (FakeMachine(terminal=False), "terminal: add --yes"),
+        (
+            FakeMachine(where=Account("1", "eu-west-1", "")),
+            f"bootstrap: once for this account and region: npx --yes aws-cdk@{needs.CDK} bootstrap "
+            "aws://1/eu-west-1",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_and_nothing_is_begun(
+    project: Project, machine: FakeMachine, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Recorder()
+    assert taken(project, "deploy", machine, run) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0].startswith(f"missing  {told}")
+    assert errors[1:] == ["layover: nothing was begun"]
+    assert run.commands == []
+
+
+def test_all_that_is_missing_is_said_at_once(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project.root / "infra" / "app.py").unlink()
+    nothing = FakeMachine(
+        programs=(), packages=(), terminal=False, where=NoAccount("no AWS credentials")
+    )
+    assert taken(project, "deploy", nothing, Recorder()) == 1
+    told = [line.split()[1] for line in capsys.readouterr().err.splitlines()[:-1]]
+    assert told == ["node:", "cdk:", "app:", "packages:", "terminal:", "credentials:"]
+
+
+def test_synthesis_asks_for_no_credentials_and_no_terminal(project: Project) -> None:
+    machine = FakeMachine(terminal=False, where=NoAccount("none"))
+    assert taken(project, "synth", machine, Recorder()) == 0
+    assert machine.asked == []
+
+
+def test_destruction_needs_no_bootstrap(project: Project) -> None:
+    machine = FakeMachine(where=Account("1", "eu-west-1", ""))
+    assert taken(project, "destroy", machine, Recorder()) == 0
+
+
+def test_bootstrap_that_may_not_be_looked_at_stops_nothing(project: Project) -> None:
+    machine = FakeMachine(where=Account("1", "eu-west-1", None))
+    assert taken(project, "deploy", machine, Recorder()) == 0
+
+
+def test_certificates_that_cannot_be_fetched_end_it_with_where_to_put_them(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: Path) -> str:
+        raise OSError("bring that file")
+
+    run = Recorder()
+    request = request_of("synth", project, stage=None)
+    assert main(request, FakeMachine(), run, refuse) == 1
+    assert "missing  certificates: bring that file" in capsys.readouterr().err
+    assert run.commands == []
+
+
+def test_account_and_stage_are_said_before_anything_is_done(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert taken(project, "deploy", FakeMachine(), Recorder({"deploy": 7}), stage="prod") == 7
+    told = capsys.readouterr()
+    assert told.out.splitlines()[0] == f"project {project.root}, stage prod"
+    assert "ok       credentials: account 123456789012, region eu-west-1" in told.out
+    assert told.err == "layover deploy: the first deployment failed, see above\n"
+
+
+# What is done
+
+
+def steps(run: Recorder) -> list[str]:
+    """Return each command, without the paths of this machine."""
+    python = f"{sys.executable} -m"
+    return [" ".join(each).replace(python, "python -m") for each in run.commands]
+
+
+CDK = f"npx --yes aws-cdk@{needs.CDK}"
+APP = "--app python -m infra.app"
+
+
+def test_template_is_built_and_written(project: Project) -> None:
+    run = Recorder()
+    assert taken(project, "synth", FakeMachine(), run) == 0
+    assert steps(run) == [f"{CDK} synth {APP} --quiet -c stage=dev"]
+    assert run.folders == {project.root}
+
+
+def test_checkout_is_built_first(project: Project) -> None:
+    assert shipped.CHECKOUT is not None
+    run = Recorder({"layover.desk.cdk.build": 3})
+    assert taken(replace(project, root=shipped.CHECKOUT), "synth", FakeMachine(), run) == 3
+    assert steps(run) == ["python -m layover.desk.cdk.build"]
+
+
+def test_deployment_is_checked_first_and_a_known_stack_is_deployed_once(project: Project) -> None:
+    run = Recorder({"--new": 1})
+    options = {"stage": "prod", "context": ["retain=false"], "profile": "p", "region": "r"}
+    assert taken(project, "deploy", FakeMachine(), run, **options, yes=True) == 0
+    given = "-c stage=prod -c retain=false --profile p --region r"
+    assert steps(run) == [
+        f"python -m layover.desk.cdk.preflight {given}",
+        f"python -m layover.desk.cdk.preflight --new {given}",
+        f"{CDK} deploy {APP} --require-approval never {given}",
+    ]
+
+
+def test_new_stack_is_deployed_without_protection_and_then_protected(project: Project) -> None:
+    run = Recorder()
+    assert taken(project, "deploy", FakeMachine(), run, more=["--no-rollback"]) == 0
+    assert steps(run)[-2:] == [
+        f"{CDK} deploy {APP} -c stage=dev -c protection=false --no-rollback",
+        f"{CDK} deploy {APP} -c stage=dev --no-rollback",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "count"),
+    [
+        ("layover.desk.cdk.preflight", 4, 1),
+        ("deploy", 5, 3),
+        ("deploy", -2, 3),
+    ],
+)
+def test_first_step_that_fails_is_the_last(
+    project: Project, word: str, code: int, count: int
+) -> None:
+    run = Recorder({word: code})
+    assert taken(project, "deploy", FakeMachine(), run) == (code if code > 0 else 1)
+    assert len(run.commands) == count
+
+
+def test_destruction_asks_unless_it_is_told_not_to(project: Project) -> None:
+    run = Recorder()
+    assert taken(project, "destroy", FakeMachine(), run) == 0
+    assert taken(project, "destroy", FakeMachine(), run, yes=True) == 0
+    asking, unasked = (each for each in steps(run) if "destroy" in each)
+    assert "--force" not in asking
+    assert "--force" in unasked
+
+
+def test_command_line_of_the_project_itself_is_taken(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = project.root / "node_modules"
+    for path in (folder / "aws-cdk" / "package.json", folder / ".bin" / "cdk"):
+        path.parent.mkdir(parents=True)
+        path.write_text('{"version": "2.9.9"}')
+    run = Recorder()
+    assert taken(project, "synth", FakeMachine(programs=("node",)), run) == 0
+    assert run.commands[-1][0] == str(folder / ".bin" / "cdk")
+    assert "ok       cdk: 2.9.9, in node_modules" in capsys.readouterr().out
+
+
+def test_pinned_command_line_is_the_one_that_this_repository_locks() -> None:
+    package = json.loads((ROOT / "package.json").read_text())
+    assert package["devDependencies"]["aws-cdk"] == needs.CDK
+
+
+# The request
+
+
+def test_project_sets_what_the_command_line_does_not(tmp_path: Path) -> None:
+    text = "[deploy]\nstage = 'test'\nprofile = 'p'\nregion = 'r'\n[stages.test]\n[stages.prod]"
+    (tmp_path / FILE).write_text(text)
+    project = read(tmp_path)
+    assert request_of("deploy", project, stage=None) == Request(
+        "deploy", project, "test", profile="p", region="r"
+    )
+    given = request_of("deploy", project, stage="prod", profile="q", region="s")
+    assert (given.stage, given.profile, given.region) == ("prod", "q", "s")
+    with pytest.raises(ProjectInvalid, match="did you mean 'prod'"):
+        request_of("deploy", project, stage="prdo")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"context": ["retain"]}, "-c retain: write NAME=VALUE"),
+        ({"stage": "dev", "context": ["stage=prod"]}, "one stage at a time, not dev and prod"),
+        ({"stage": ""}, "the stage is empty"),
+        ({"context": ["stage="]}, "the stage is empty"),
+        ({"more": ["--app", "x"]}, "leave --app out"),
+        ({"more": ["--app=x"]}, "leave --app out"),
+    ],
+)
+def test_wrong_command_line_is_refused(project: Project, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(RequestInvalid) as caught:
+        request_of("deploy", project, **{"stage": None, **options})
+    assert why in str(caught.value)
+
+
+def test_stage_may_be_named_as_a_setting(project: Project) -> None:
+    request = request_of("deploy", project, stage=None, context=["stage=prod", "retain=false"])
+    assert request.arguments == ["-c", "stage=prod", "-c", "retain=false"]
+
+
+# The account
+
+
+class FakeSession:
+    """A boto3 session whose calls fail as they are told."""
+
+    def __init__(
+        self,
+        identity: Exception | None = None,
+        bootstrap: str | Exception = "27",
+        region: Any = "r",
+    ) -> None:
+        self.region_name = region
+        self._identity, self._bootstrap = identity, bootstrap
+
+    def get_credentials(self) -> object | None:
+        return None if isinstance(self._identity, NoCredentialsError) else object()
+
+    def client(self, service: str, config: Any) -> Any:
+        not_found = type("ParameterNotFound", (Exception,), {})
+
+        def get_caller_identity() -> dict[str, str]:
+            if self._identity is not None:
+                raise self._identity
+            return {"Account": "1"}
+
+        def get_parameter(Name: str) -> Any:
+            if self._bootstrap == "":
+                raise not_found
+            if isinstance(self._bootstrap, Exception):
+                raise self._bootstrap
+            return {"Parameter": {"Value": self._bootstrap}}
+
+        return SimpleNamespace(
+            get_caller_identity=get_caller_identity,
+            get_parameter=get_parameter,
+            exceptions=SimpleNamespace(ParameterNotFound=not_found),
+        )
+
+
+def error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code}}, "GetCallerIdentity")
+
+
+@pytest.mark.parametrize(
+    ("session", "told"),
+    [
+        (FakeSession(region=None), "no AWS region: set `region` under [deploy]"),
+        (FakeSession(NoCredentialsError(), region=None), "or AWS_REGION; no AWS credentials: sign"),
+        (FakeSession(NoCredentialsError()), "aws sso login"),
+        (FakeSession(error("ExpiredToken")), "have expired: sign in again"),
+        (FakeSession(error("InvalidClientTokenId")), "refuses the credentials (InvalidClientTok"),
+        (FakeSession(SSOTokenLoadError(error_msg="x")), "cannot be used (SSOTokenLoadError)"),
+    ],
+)
+def test_credentials_that_lead_nowhere_are_told_with_what_to_do(
+    session: FakeSession, told: str
+) -> None:
+    with pytest.raises(NoAccount) as caught:
+        account_of(session)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"), [("27", "27"), ("", ""), (error("AccessDeniedException"), None)]
+)
+def test_bootstrap_is_looked_at(answer: str | Exception, version: str | None) -> None:
+    assert account_of(FakeSession(bootstrap=answer)) == Account("1", "r", version)

@@ -1,0 +1,292 @@
+"""`layover init`: the files of a new project, and that they work."""
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from layover import __version__, shipped
+from layover.desk.cdk.settings import Settings
+from layover.desk.cli.scaffold import NotMade, make_project, template_names
+from layover.desk.evals.read import parse_cases
+from layover.desk.evals.write import with_case
+from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
+
+ROOT = Path(__file__).parents[4]
+LAYOVER = Path(sys.executable).with_name("layover")
+FILES = {
+    *("README.md", "agents/__init__.py", "cdk.json", "infra/app.py", "layover.toml"),
+    *("pyproject.toml", "requirements.txt", "tests/test_agents.py"),
+    *(".env.example", ".gitignore", ".github/workflows/agents.yml"),
+}
+"""Those that every template has."""
+AGENTS = {"empty": "assistant", "research": "researcher", "support": "support"}
+"""The agent of each template, whose cases are in a file of its name."""
+TEMPLATES = tuple(AGENTS)
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LAYOVER_PROVIDERS", "LAYOVER_AGENTS")
+
+
+def files_made(template: str) -> set[str]:
+    return FILES | {f"evals/{AGENTS[template]}.yaml"}
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def started(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command without a terminal, as a pipeline does."""
+    return subprocess.run(
+        [LAYOVER, *arguments],
+        cwd=folder,
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+# It overwrites nothing
+
+
+def test_file_that_is_there_is_left_as_it_is_and_said(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    mine = {"README.md": b"mine", ".gitignore": b"", "agents/__init__.py": b"# mine"}
+    for name, content in mine.items():
+        (tmp_path / name).write_bytes(content)
+    made = make_project(tmp_path, "support")
+    assert set(made.left) == mine.keys()
+    assert set(made.written) == files_made("support") - mine.keys()
+    assert {name: (tmp_path / name).read_bytes() for name in mine} == mine
+
+
+def test_link_that_leads_nowhere_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / ".env.example").symlink_to(tmp_path / "elsewhere")
+    assert make_project(tmp_path, "support").left == (".env.example",)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_project_is_never_made_twice(tmp_path: Path) -> None:
+    make_project(tmp_path, "support")
+    (tmp_path / "agents" / "__init__.py").unlink()
+    before = files_of(tmp_path)
+    with pytest.raises(NotMade, match="is a project already: nothing was changed"):
+        make_project(tmp_path, "support")
+    assert files_of(tmp_path) == before
+
+
+def test_place_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shop").write_text("")
+    with pytest.raises(NotMade, match=r"cannot be written \((File exists|Not a directory)\)"):
+        make_project(tmp_path / "shop", "support")
+
+
+def test_what_was_interrupted_can_be_run_again(tmp_path: Path) -> None:
+    """`layover.toml` is written last: without it there is no project yet."""
+    (tmp_path / "tests").write_text("in the way")
+    with pytest.raises(NotMade, match="run the command again"):
+        make_project(tmp_path, "support")
+    assert find(tmp_path) is None
+    (tmp_path / "tests").unlink()
+    make_project(tmp_path, "support")
+    assert files_of(tmp_path).keys() == files_made("support")
+
+
+def test_unknown_template_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(NotMade, match="no template 'suport': did you mean 'support'"):
+        make_project(tmp_path / "shop", "suport")
+    assert not (tmp_path / "shop").exists()
+
+
+def test_command_asks_nothing_without_a_terminal_and_says_what_it_did(tmp_path: Path) -> None:
+    first = started(tmp_path, "init", "my shop", "--template", "research")
+    assert first.returncode == 0, first.stderr
+    lines = first.stdout.splitlines()
+    assert {line.removeprefix("made  my shop/") for line in lines[:-1]} == files_made("research")
+    assert lines[-1] == "next: cd 'my shop' && layover test && layover dev"
+    again = started(tmp_path, "init", "my shop")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "is a project already" in again.stderr
+
+
+def test_empty_name_is_refused_and_writes_nothing(tmp_path: Path) -> None:
+    """A variable of a script that is not set would fill the current folder."""
+    ended = started(tmp_path, "init", "")
+    assert ended.returncode == 2
+    assert "NAME is empty" in ended.stderr
+    assert files_of(tmp_path) == {}
+
+
+# What it makes
+
+
+@pytest.fixture(params=TEMPLATES)
+def template(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def project(template: str, tmp_path: Path) -> Path:
+    make_project(tmp_path / "my-shop", template)
+    return tmp_path / "my-shop"
+
+
+def test_these_templates_are_there() -> None:
+    assert template_names() == list(TEMPLATES)
+
+
+def test_no_word_of_the_template_is_left(project: Path, template: str) -> None:
+    texts = {name: content.decode() for name, content in files_of(project).items()}
+    assert texts.keys() == files_made(template)
+    assert [name for name, text in texts.items() if re.search(r"__[A-Z]+__", text)] == []
+    assert texts["README.md"].startswith("# my-shop\n")
+    assert f"layover[local,cdk]=={__version__}" in texts["requirements.txt"]
+    assert [line for text in texts.values() for line in text.splitlines() if len(line) > 120] == []
+
+
+async def test_tests_of_the_template_pass(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents, tests = types.ModuleType("agents"), types.ModuleType("test_agents")
+    monkeypatch.setitem(sys.modules, "agents", agents)
+    exec((project / "agents" / "__init__.py").read_text(), agents.__dict__)
+    exec((project / "tests" / "test_agents.py").read_text(), tests.__dict__)
+    names = [name for name in vars(tests) if name.startswith("test_")]
+    for name in names:
+        result = vars(tests)[name]()
+        assert inspect.isawaitable(result)
+        await result
+    assert names
+
+
+def test_cases_of_the_template_hold_as_made_without_a_key(
+    project: Path, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a folder of the project: `layover.toml` names the agents, and the file its agent."""
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    name = AGENTS[template]
+    ended = started(project / "evals", "eval", f"{name}.yaml")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"^([23]) of \1 cases held, ", ended.stdout, re.M)
+    assert f"`layover eval evals/{name}.yaml`" in (project / "README.md").read_text()
+
+
+def test_cases_of_the_template_fail_once_the_agent_pays_without_a_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    make_project(tmp_path, "support")
+    agents = tmp_path / "agents" / "__init__.py"
+    agents.write_text(agents.read_text().replace("@tool(needs_approval=True)", "@tool"))
+    ended = started(tmp_path, "eval", "evals/support.yaml")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "failed  a refund that a person denies is not paid" in ended.stdout
+    assert "2 of 3 cases held" in ended.stdout
+
+
+def test_a_case_of_a_run_goes_behind_those_of_the_template(project: Path, template: str) -> None:
+    file = project / "evals" / f"{AGENTS[template]}.yaml"
+    text = file.read_text()
+    longer = with_case(text, file, AGENTS[template], {"name": "a run", "input": "Hi", "expect": {}})
+    assert longer.startswith(text)
+    assert parse_cases(longer, file).cases[-1].name == "a run"
+
+
+def test_settings_are_the_defaults_and_each_has_a_comment(project: Path) -> None:
+    text = (project / "layover.toml").read_text()
+    settings = read(project).settings
+    assert settings.model_copy(update={"stages": {}}) == ProjectSettings()
+    for model in (ProjectSettings, DevSettings, DeploySettings):
+        for name in fields_of(model):
+            assert re.search(rf"^#[^\n]*\n(# )?{name} = ", text, re.M) or f"{name}]" in text, name
+    assert tomllib.loads(text)["dev"]["timeouts"] == {}
+
+
+def fields_of(model: type[BaseModel]) -> list[str]:
+    sections = ("dev", "deploy", "stages", "profile", "region")
+    return [name for name in model.model_fields if name not in sections]
+
+
+def test_stages_are_settings_that_a_deployment_takes(project: Path) -> None:
+    stages: Mapping[str, Mapping[str, Any]] = read(project).settings.stages
+    assert stages.keys() == {"dev", "prod"}
+    for stage, values in stages.items():
+        Settings.model_validate({"stage": stage, **values})
+    commented = re.findall(r"^# ([a-z_]+) = ", (project / "layover.toml").read_text(), re.M)
+    known = {*Settings.model_fields, *DeploySettings.model_fields, "turn"}
+    assert [name for name in commented if name not in known] == []
+
+
+def test_app_of_the_stack_is_about_ten_lines(project: Path) -> None:
+    lines = (project / "infra" / "app.py").read_text().splitlines()
+    code = [line for line in lines if line and not line.startswith(("#", '"""'))]
+    assert len(code) <= 10
+    assert 'Layover(stack, "Agents", agents="agents", settings=settings)' in code
+
+
+def test_flags_of_the_cdk_are_the_ones_that_the_stack_is_tested_with(project: Path) -> None:
+    made, tested = (json.loads(p.read_text()) for p in (project / "cdk.json", shipped.CDK_FLAGS))
+    assert made == {**tested, "app": "python3 -m infra.app"}
+
+
+def test_workflow_tests_everything_and_deploys_with_a_role_and_without_a_key(project: Path) -> None:
+    text = (project / ".github" / "workflows" / "agents.yml").read_text()
+    workflow = yaml.safe_load(text)
+    test, deploy = workflow["jobs"]["test"], workflow["jobs"]["deploy"]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert {"run": "layover test"} in test["steps"]
+    assert deploy["needs"] == "test"
+    assert deploy["permissions"]["id-token"] == "write"
+    assert "refs/heads/main" in deploy["if"]
+    assert {"run": "layover deploy --yes"} in deploy["steps"]
+    assert "secrets." not in text
+
+
+def test_actions_of_the_workflow_are_pinned_as_this_repository_pins_them(project: Path) -> None:
+    """A tag can be moved, and a job that may deploy runs what it names."""
+    text = (project / ".github" / "workflows" / "agents.yml").read_text()
+    own = "".join(p.read_text() for p in (ROOT / ".github" / "workflows").glob("*.yml"))
+    used = re.findall(r"uses: (\S+)@(\S+) # (v\S+)$", text, re.M)
+    assert len(used) == text.count("uses: ")
+    for action, commit, release in used:
+        assert re.fullmatch(r"[0-9a-f]{40}", commit)
+        if f"{action}@" in own:
+            assert f"{action}@{commit} # {release}" in own
+
+
+def test_keys_are_never_committed(project: Path) -> None:
+    assert ".env" in (project / ".gitignore").read_text().splitlines()
+    keys = re.findall(r"^[A-Z_]*KEY=(.*)$", (project / ".env.example").read_text(), re.M)
+    assert keys == [""]
+
+
+# `layover test`
+
+
+def test_tests_run_from_a_folder_of_the_project_and_only_those_named(tmp_path: Path) -> None:
+    make_project(tmp_path, "support")
+    (tmp_path / "pyproject.toml").unlink()  # `layover test` needs no settings of pytest
+    ended = started(tmp_path / "tests", "test", "test_agents.py::test_a_denial_pays_nothing", "-q")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.startswith(f"project {tmp_path}: -m pytest ")
+    assert "1 passed" in ended.stdout
+
+
+def test_tests_outside_of_a_project_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    ended = started(tmp_path, "test")
+    assert ended.returncode == 2
+    assert "no layover.toml in" in ended.stderr
+    assert "layover init NAME" in ended.stderr
