@@ -34,8 +34,7 @@ EXAMPLES = {
     "an event": Example(
         r"model[-_]fallback|ModelFallback|ModelChanged|chat\.fallback|\bfallback: \(from",
         {
-            f"{PACKAGE}/engine/models/fallback.py": "emits it",
-            f"{PACKAGE}/engine/models/step_requests.py": "hands it on",
+            f"{PACKAGE}/engine/models/asking.py": "emits it",
             f"{PACKAGE}/declare/agent.py": "the option that leads to it",
             "docs/behaviour.md": "when it comes",
         },

@@ -729,6 +729,8 @@ class ModelError(RunFailed):
         super().__init__(message, type=type)
         self.status = status
         self.retry_after = retry_after
+        self.requests = 1
+        """The requests that failed, repeats included."""
 
 
 class ContextLengthExceeded(ModelError):

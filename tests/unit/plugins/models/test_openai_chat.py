@@ -542,6 +542,40 @@ async def test_a_host_that_refuses_one_field_after_the_other_is_sent_neither(
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])
+async def test_no_more_requests_are_made_than_the_step_has_left(
+    server: FakeOpenAI, chat: Chat, prompt: Prompt, most: int
+) -> None:
+    server.script([fail(503, "down")] * 9)
+    with pytest.raises(ModelError, match="down") as caught:
+        await chat.complete(prompt.model_copy(update={"max_requests": most}))
+    assert len(server.requests) == caught.value.requests == most
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_neither_are_they_without_the_fields_that_a_host_refuses(
+    server: FakeOpenAI, chat: Chat, most: int
+) -> None:
+    def answer(body: Any) -> Any:
+        known = ("stream_options", "prompt_cache_key")
+        wrong = next((f for f in known if f in body), None)
+        return fail(400, f"unknown field {wrong}") if wrong else say("x")
+
+    server.respond_with(answer)
+    asked = STREAM.model_copy(update={"cache_key": "k", "max_requests": most})
+    with pytest.raises(ModelError, match="unknown field") as caught:
+        await chat.complete(asked)
+    assert len(server.requests) == caught.value.requests == most
+    # What it has learned by then holds for the next request.
+    assert (await chat.complete(STREAM.model_copy(update={"cache_key": "k"}))).text == "x"
+
+
+async def test_a_reply_says_how_many_requests_it_took(server: FakeOpenAI, chat: Chat) -> None:
+    server.script([fail(503), fail(503), say("x"), say("y")])
+    assert [(await chat.complete(PLAIN)).requests for _ in range(2)] == [3, 1]
+
+
 async def test_a_host_that_refuses_another_field_is_asked_once(
     server: FakeOpenAI, chat: Chat
 ) -> None:

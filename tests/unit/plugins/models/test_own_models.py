@@ -177,6 +177,24 @@ async def test_a_fault_that_does_not_pass_ends_after_six_attempts() -> None:
         await model.complete(PROMPT)
 
 
+async def test_it_ends_earlier_if_the_step_has_fewer_requests_left() -> None:
+    model, _ = asked(*[raises(ModelError("down", status=503))] * 9)
+    with pytest.raises(ModelError, match="down") as caught:
+        await model.complete(PROMPT.model_copy(update={"max_requests": 2}))
+    assert caught.value.requests == 2
+
+
+async def test_a_reply_says_how_many_attempts_it_took() -> None:
+    model, _ = asked(raises(ModelError("down", status=503)), says("fine"))
+    assert (await model.complete(PROMPT)).requests == 2
+
+
+async def test_a_model_that_retries_says_it_itself() -> None:
+    model, _ = asked(says("fine", requests=4))
+    model._model.retries = True  # type: ignore[attr-defined]
+    assert (await model.complete(PROMPT)).requests == 4
+
+
 async def test_a_model_that_retries_is_asked_once() -> None:
     model, waits = asked(raises(ModelError("down", status=503)), says("fine"))
     model._model.retries = True  # type: ignore[attr-defined]

@@ -1,12 +1,12 @@
 """The prompts of one run: the parts that do not change between its steps, and the room for the others."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from layover.context.assembly import (
     RenderedMemory,
     build_prompt,
     drop_compacted,
-    estimated_tokens,
     messages_room,
 )
 from layover.context.fit import ASSUMED_WINDOW, TooLong, room
@@ -15,21 +15,32 @@ from layover.context.rendering import sendable
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.engine.state import RunState
-from layover.errors import ContextLengthExceeded, RunFailed
+from layover.errors import RunFailed
 from layover.values.deployment.settings import Settings
 from layover.values.message import Message
-from layover.values.prompt import Prompt, Reply, ToolSpec
+from layover.values.prompt import Prompt, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
 
 SHRINK = 0.7
 """The factor by which the budget shrinks after the provider said that a prompt is too long."""
-TRIES = 4
 MAX_CORRECTION = 4.0
 """Characters of some scripts are a token each: four times the estimate."""
 
 
-Ask = Callable[[Prompt], Awaitable[Reply]]
+@dataclass(frozen=True)
+class Fit:
+    """The room of a frame's prompts, in tokens. `budget`: of one prompt; `most`: of one that was refused, at
+    its largest. `recalls`: False once the provider said that a prompt with recalled texts
+    is too long."""
+
+    budget: int
+    most: int
+    recalls: bool = True
+
+    def shortened(self, size: int) -> "Fit":
+        """Return the fit after the provider said that a prompt of this size is too long."""
+        return replace(self, budget=int(min(self.budget, self.most, size) * SHRINK))
 
 
 class InputTooLong(RunFailed):
@@ -65,10 +76,8 @@ class Prompter:
         self._model_settings = model_settings
         self._notes = notes
         self._previews = Previews(agent.memory.max_result_tokens)
-        self._budget = room(window)
-        self._next = room(window or ASSUMED_WINDOW)
-        self._recalls = True
-        """False once the provider said that a prompt with recalled texts is too long."""
+        self.fit = Fit(room(window), room(window or ASSUMED_WINDOW))
+        """It holds for the frame's next steps as well."""
 
     def room(self, state: RunState) -> int:
         """Return how many tokens the next step's messages may have, as stored."""
@@ -77,7 +86,7 @@ class Prompter:
         return left - estimate(rendered.volatile)
 
     def _corrected(self, state: RunState) -> int:
-        return int(self._budget / _correction(state))
+        return int(self.fit.budget / _correction(state))
 
     def switch(self, base: PromptSnapshot, rendered: RenderedMemory) -> None:
         """Show another generation of its compaction in the prompt, from the next step on."""
@@ -100,8 +109,13 @@ class Prompter:
         raise InputTooLong(problem, run_id=state.meta.id)
 
     @property
+    def has_recall(self) -> bool:
+        """True if the prompts have recalled texts that can be left out."""
+        return self._visible.volatile_without_recall is not None
+
+    @property
     def _visible(self) -> RenderedMemory:
-        less = None if self._recalls else self.rendered.without_recall()
+        less = None if self.fit.recalls else self.rendered.without_recall()
         return less or self.rendered
 
     def _build(self, state: RunState, memory: RenderedMemory) -> Prompt:
@@ -132,27 +146,6 @@ class Prompter:
     def with_previews(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return messages as a prompt shows them, older results as previews."""
         return self._previews.apply((), messages)[1]
-
-    async def complete(self, state: RunState, ask: Ask) -> tuple[Reply, int]:
-        """Return the model's reply and the prompt's estimated size. A prompt that the provider finds too long
-        is sent again without recalled texts, then shrunk and sent again, a few times."""
-        attempt = 1
-        while True:
-            prompt = self.prompt(state)
-            try:
-                reply = await ask(prompt)
-            except ContextLengthExceeded:
-                if self._visible.volatile_without_recall is not None:
-                    # No attempt: from here on, the run fares as if nothing had been recalled.
-                    self._recalls = False
-                    continue
-                if attempt == TRIES:
-                    raise
-                attempt += 1
-                most = min(self._budget, self._next, estimated_tokens(prompt))
-                self._budget = int(most * SHRINK)
-            else:
-                return reply, estimated_tokens(prompt)
 
 
 def _correction(state: RunState) -> float:

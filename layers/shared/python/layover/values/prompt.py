@@ -89,6 +89,7 @@ class Prompt(Value):
         api: OpenAI's API, for a provider that has both.
         provider_tools: Tools that the provider runs itself, if the API has any.
         cache_key: A text that requests of one thread share, for a provider's cache; None: there is none.
+        max_requests: The requests that this one may become, repeats included; None: the port's own limit.
 
     Example:
         ```python
@@ -117,6 +118,8 @@ class Prompt(Value):
     """Tools of the provider, sent if the API has any."""
     cache_key: str | None = None
     """`prompt_cache_key`, if the provider knows it."""
+    max_requests: int | None = None
+    """The rest of a step's requests (docs/behaviour.md#requests-of-a-step)."""
 
 
 class RequestedCall(Value):
@@ -162,6 +165,7 @@ class Reply(Value):
             `provider_state.fields`.
         data: Results of the provider's own work: calls of its tools, sources.
         chooses_freely: Whether a `tool_choice` was not sent, because the model does not take it.
+        requests: The requests that it took, repeats included.
 
     Example:
         ```python
@@ -189,6 +193,8 @@ class Reply(Value):
     """Results of the provider's own work: calls of its tools, sources."""
     chooses_freely: bool = False
     """True if `tool_choice` was not sent, because the model does not take it."""
+    requests: int = 1
+    """The requests that it took, repeats included."""
 
     @property
     def has_provider_work(self) -> bool:

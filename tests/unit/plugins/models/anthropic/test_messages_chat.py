@@ -205,6 +205,14 @@ async def test_answer_that_never_stops_pausing_ends(
     assert "pause_turn" not in reply.state
 
 
+async def test_an_answer_that_pauses_goes_on_only_within_the_requests_that_are_left(
+    server: FakeOpenAI, claude: AnthropicChat
+) -> None:
+    server.script([_answer([said("a")], "pause_turn", False)] * 9)
+    reply = await claude.complete(PROMPT.model_copy(update={"max_requests": 2}))
+    assert (reply.text, reply.requests, len(server.requests)) == ("aa", 2, 2)
+
+
 @pytest.mark.parametrize(
     ("reason", "finish"),
     [

@@ -19,10 +19,10 @@ from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.hooks.replies import in_place_of_model
+from layover.engine.models.asking import StepRequests
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.hook_questions import ask_for_hook
 from layover.engine.models.reply_events import CallNames, ReplyEvents
-from layover.engine.models.step_requests import StepRequests
 from layover.engine.models.text_calls import with_text_call
 from layover.engine.models.unused_replies import priced
 from layover.engine.prompter import InputTooLong, Prompter
@@ -97,6 +97,7 @@ class ModelStep:
 
         requests = StepRequests(
             self._core,
+            self._prompter,
             models=models_of(self._agent, self._runtime.settings, self._state.meta),
             around=around,
             day=self._day,
@@ -110,14 +111,14 @@ class ModelStep:
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
         async with self._day.released():
             try:
-                models_reply, size = await self._complete(around, requests)
+                models_reply = await self._complete(around, requests)
             except RunFailed:
                 self._log.emit(*requests.fallbacks)
                 raise
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
             # replay sees the same.
             reply, problem = await self._ask_hooks(around, models_reply)
-            step = self._record(index, key, reply, size, names, requests)
+            step = self._record(index, key, reply, names, requests)
             more = {"correction": problem, "verdict": "hook"} if problem is not None else {}
             step = step.model_copy(update={"fell_back_to": requests.fell_back_to, **more})
             if around.in_place is not None:
@@ -139,15 +140,16 @@ class ModelStep:
             await self._journal(step, requests.fallbacks)
         return step
 
-    async def _complete(self, around: AroundModel, requests: StepRequests) -> tuple[Reply, int]:
-        """Return the reply, and the prompt's estimated size. Raises RunFailed."""
+    async def _complete(self, around: AroundModel, requests: StepRequests) -> Reply:
+        """Return the reply. Raises RunFailed."""
         try:
-            return await self._prompter.complete(self._state, requests.ask)
+            return await requests.ask()
         except InputTooLong:
             in_place = await around.judge_long_input()
             if in_place is None:
                 raise
-            return in_place.as_reply(), 0
+            requests.size = 0
+            return in_place.as_reply()
 
     def _with_text_call(self, prompt: Prompt, reply: Reply) -> Reply:
         if not prompt.settings.text_calls:
@@ -197,7 +199,6 @@ class ModelStep:
         index: int,
         key: str,
         reply: Reply,
-        size: int,
         names: CallNames,
         requests: StepRequests,
     ) -> StepRecord:
@@ -235,14 +236,14 @@ class ModelStep:
             index=index,
             message=message,
             usage=priced(self._core, reply.model, reply.usage),
-            estimated=self._estimated(reply, size, message),
+            estimated=self._estimated(reply, requests.size, message),
             model=reply.model,
             finish_reason=reply.finish_reason,
             slots=slots,
             notices=state.notices,
             heard=state.heard,
             heard_through=state.hears,
-            estimated_tokens=size,
+            estimated_tokens=requests.size,
             base=self._prompter.base if self._prompter.base != state.base else None,
             correction=None if slots else self._correction(reply),
             asked_through=state.asked_through,

@@ -1,15 +1,14 @@
-"""Requests that a provider refuses because of their content: what it is, and the same request without it
+"""Requests that a provider refuses because of their content: what may be the cause, the likeliest first
 (docs/behaviour.md#refused-content)."""
 
-import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from typing import NamedTuple
 
 from layover.context.assembly import estimated_tokens
 from layover.context.fit import ASSUMED_WINDOW
-from layover.context.left_out import calls_key, file_key, known_keys, text_key, without
-from layover.engine.models.fallback import Complete
+from layover.context.left_out import calls_key, file_key, text_key
 from layover.errors import (
     INVALID_RESPONSE,
     ContentFiltered,
@@ -17,10 +16,7 @@ from layover.errors import (
     ModelError,
 )
 from layover.values.message import FilePart, Message, Role, ToolCallPart
-from layover.values.prompt import Prompt, Reply
-from layover.values.runs.model_settings import ModelSettings
-
-logger = logging.getLogger("layover")
+from layover.values.prompt import Prompt
 
 OVERFLOW = 0.6
 """The part of the window above which a refusal without a known reason is one of length."""
@@ -34,116 +30,49 @@ _OF_ACCOUNT = re.compile(
 """Refusals with status 400 that no change of the content can mend."""
 
 
-class RefusedContent:
-    """The requests of one step, to whichever model. `ask` sends one; `restart` is called before it is sent
-    another time; `input_id`: the message that the run answers; `window_of`: tokens of a model's window."""
+class Omission(NamedTuple):
+    """Content that a request leaves out, as keys of `layover.context.left_out`. `blamed`: what the
+    model cannot read, if it takes the request."""
 
-    def __init__(
-        self,
-        ask: Complete,
-        restart: Callable[[], None],
-        input_id: str,
-        window_of: Callable[[str, ModelSettings], int | None],
-    ) -> None:
-        self._ask = ask
-        self._restart = restart
-        self._input_id = input_id
-        self._window_of = window_of
-        self.left_out: dict[str, tuple[str, ...]] = {}
-        """By model: what it could not read in this step, as keys of `layover.context.left_out`."""
-
-    async def complete(self, prompt: Prompt) -> Reply:
-        """Return the reply to the prompt, without what this model cannot read. Raises ModelError: the first
-        refusal, if the content is not the cause; ContextLengthExceeded, if the prompt's length may be."""
-        readable = without(prompt, known_keys(prompt.messages, prompt.model))
-        try:
-            return await self._ask(readable)
-        except ModelError as error:
-            if not _may_be_of_content(error):
-                raise
-            refusal = error
-        is_filter = isinstance(refusal, ContentFiltered)
-        is_long = not is_filter and self._is_long(readable)
-        suspects = [*_files(readable.messages, refusal.message)]
-        if not is_long:  # a long prompt is shortened first: less is lost
-            suspects += self._words(readable.messages, is_filter=is_filter)
-        reply = await self._ask_without(readable, suspects)
-        if reply is None and not is_long:
-            reply = await self._ask_without_history(readable, is_filter=is_filter)
-        if reply is not None:
-            return reply
-        if is_long:
-            raise ContextLengthExceeded(refusal.message, status=refusal.status) from refusal
-        if is_filter:
-            return self._filtered(prompt)
-        raise refusal
-
-    async def _ask_without(
-        self, prompt: Prompt, suspects: Iterable[frozenset[str]]
-    ) -> Reply | None:
-        """Return the reply to the first request that is taken; None if the provider refuses each. The
-        suspects that were left out last are the cause, whatever was left out before."""
-        dropped: frozenset[str] = frozenset()
-        for keys in suspects:
-            if keys <= dropped:
-                continue
-            dropped |= keys
-            reply = await self._retry(without(prompt, dropped))
-            if reply is not None:
-                self._note(prompt, keys)
-                return reply
-        return None
-
-    async def _ask_without_history(self, prompt: Prompt, *, is_filter: bool) -> Reply | None:
-        """Return the reply to the input without what came before it, the last resort: another model may have
-        read it. No later step leaves so much out for it: the refusal may have been a passing one."""
-        before = self._before(prompt.messages)
-        if not before or (is_filter and not _was_filtered(before)):
-            return None
-        keys = {text_key(m) for m in before} | {calls_key(before[-1])}
-        return await self._retry(without(prompt, frozenset(keys)))
-
-    async def _retry(self, prompt: Prompt) -> Reply | None:
-        self._restart()
-        try:
-            return await self._ask(prompt)
-        except ModelError as error:
-            if not _may_be_of_content(error):
-                raise
-            return None
-
-    def _words(self, messages: Sequence[Message], *, is_filter: bool) -> Iterator[frozenset[str]]:
-        """Yield the words that may be the cause: the protocol of another provider's calls, then what no
-        model has answered yet. The input itself is not one of them: a run without it has nothing to do."""
-        before = self._before(messages)
-        if not is_filter:
-            yield _calls(before)
-        yield frozenset(map(text_key, _unanswered(before)))
-        yield frozenset(text_key(m) for m in _unanswered(messages) if m.role is Role.TOOL)
-
-    def _before(self, messages: Sequence[Message]) -> list[Message]:
-        return [*takewhile(lambda m: m.id != self._input_id, messages)]
-
-    def _is_long(self, prompt: Prompt) -> bool:
-        window = self._window_of(prompt.model, prompt.settings) or ASSUMED_WINDOW
-        return estimated_tokens(prompt) > OVERFLOW * window
-
-    def _filtered(self, prompt: Prompt) -> Reply:
-        """Return the reply of a provider whose filter takes nothing of the request. The input is left out
-        from now on, so that the thread goes on."""
-        self._restart()
-        self._note(
-            prompt, frozenset(text_key(m) for m in prompt.messages if m.id == self._input_id)
-        )
-        return Reply(finish_reason="content-filter", model=prompt.model)
-
-    def _note(self, prompt: Prompt, keys: frozenset[str]) -> None:
-        self.left_out[prompt.model] = tuple(sorted(keys))
-        facts = {"run_id": prompt.run_id, "pieces": len(keys)}
-        logger.warning("%s cannot read some of the thread: left out", prompt.model, extra=facts)
+    left_out: frozenset[str]
+    blamed: frozenset[str]
 
 
-def _may_be_of_content(error: ModelError) -> bool:
+def is_long(prompt: Prompt, window: int | None) -> bool:
+    """Return whether a refusal of unknown wording may be one of length. `window`: tokens; None: unknown."""
+    return estimated_tokens(prompt) > OVERFLOW * (window or ASSUMED_WINDOW)
+
+
+def omissions(
+    prompt: Prompt, refusal: ModelError, input_id: str, *, is_long: bool
+) -> list[Omission]:
+    """Return what the next requests leave out, one after the other. `input_id`: the message that the run
+    answers. What was left out last is the cause, whatever was left out before."""
+    is_filter = isinstance(refusal, ContentFiltered)
+    before = [*takewhile(lambda m: m.id != input_id, prompt.messages)]
+    suspects = [*_files(prompt.messages, refusal.message)]
+    if not is_long:  # a long prompt is shortened first: less is lost
+        suspects += _words(prompt.messages, before, is_filter=is_filter)
+    left_out: frozenset[str] = frozenset()
+    steps: list[Omission] = []
+    for keys in suspects:
+        if not keys <= left_out:
+            left_out |= keys
+            steps.append(Omission(left_out, keys))
+    if before and not is_long and (not is_filter or _was_filtered(before)):
+        # The last resort. No later step leaves so much out: the refusal may have been a passing one.
+        history = {text_key(m) for m in before} | {calls_key(before[-1])}
+        steps.append(Omission(frozenset(history), frozenset()))
+    return steps
+
+
+def input_keys(prompt: Prompt, input_id: str) -> frozenset[str]:
+    """Return the keys of the run's input. A filter that takes nothing of a request is left to it, so that the
+    thread goes on."""
+    return frozenset(text_key(m) for m in prompt.messages if m.id == input_id)
+
+
+def may_be_of_content(error: ModelError) -> bool:
     """Return whether the provider may take the request without some of its content."""
     if isinstance(error, ContentFiltered):
         return True
@@ -164,6 +93,17 @@ def _files(messages: Sequence[Message], error: str) -> Iterator[frozenset[str]]:
     new = {file_key(p) for m, p in of_messages if m.id in new_ids}
     yield frozenset(in_error or new)
     yield frozenset(file_key(p) for _, p in of_messages)
+
+
+def _words(
+    messages: Sequence[Message], before: Sequence[Message], *, is_filter: bool
+) -> Iterator[frozenset[str]]:
+    """Yield the words that may be the cause: the protocol of another provider's calls, then what no model has
+    answered yet. The input itself is not one of them: a run without it has nothing to do."""
+    if not is_filter:
+        yield _calls(before)
+    yield frozenset(map(text_key, _unanswered(before)))
+    yield frozenset(text_key(m) for m in _unanswered(messages) if m.role is Role.TOOL)
 
 
 def _was_filtered(before: Sequence[Message]) -> bool:

@@ -31,7 +31,7 @@ from layover.plugins.models.first_bytes import (
 from layover.plugins.models.refusals import refused_format, refused_settings, refuses_streams
 from layover.plugins.models.repetition import Repetition
 from layover.plugins.models.replies import decode
-from layover.plugins.models.retrying import Sleep, retrying
+from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.plugins.models.sse import EventParser, ServerEvent
 from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.json_answer import json_candidates
@@ -94,25 +94,37 @@ class HttpChat(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply; see the port. Deltas are reported only if `prompt.stream` asks for a stream."""
+        requests = Requests(prompt.max_requests)
+        try:
+            reply = await self.answer(prompt, on_delta, requests)
+        except ModelError as error:
+            error.requests = requests.made
+            raise
+        if requests.made == 1:
+            return reply
+        return reply.model_copy(update={"requests": requests.made})
+
+    async def answer(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
+        """Return one reply, within the requests that are left. Raises ModelError."""
         if prompt.stream:
-            return await self._ask(prompt, on_delta)
+            return await self._ask(prompt, on_delta, requests)
         name = self._name(prompt)
         if not self._streams_always or wire.STREAM in self._refused.get(name, frozenset()):
-            return await self._ask(prompt, None)
-        reply = await self._ask(prompt.model_copy(update={"stream": True}), None)
+            return await self._ask(prompt, None, requests)
+        reply = await self._ask(prompt.model_copy(update={"stream": True}), None, requests)
         if reply.usage == Usage():
             # Budgets and limits count the usage. A plain answer may have it.
             self._refuse(name, frozenset({wire.STREAM}))
         return reply
 
-    async def _ask(self, prompt: Prompt, on_delta: OnDelta | None) -> Reply:
+    async def _ask(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
         """Return one reply, without what the model has refused so far and refuses now."""
         while True:
             name = self._name(prompt)
             left_out = self._left_out | self._refused.get(name, frozenset())
             request = self._request(prompt, left_out)
             try:
-                reply = await self._complete(prompt, request, on_delta)
+                reply = await self._complete(prompt, request, on_delta, requests)
             except ModelError as error:
                 unknown = self._unknown_fields(error, request)
                 settings = refused_settings(error, self._removable(prompt, request) - left_out)
@@ -124,6 +136,8 @@ class HttpChat(ChatModel):
                     raise
                 self._left_out |= unknown
                 self._refuse(name, settings)
+                if requests.are_used_up:
+                    raise
             else:
                 if self._has_format(request) and ignores_schema(prompt, reply):
                     self._repeat_in_words(name)
@@ -184,7 +198,7 @@ class HttpChat(ChatModel):
             self._refused[model] = refused | {wire.UNREAD_SCHEMA}
 
     async def _complete(
-        self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
+        self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None, requests: Requests
     ) -> Reply:
         streams = self._streams(prompt, request)
         path = self._path(prompt, request, stream=streams)
@@ -203,7 +217,7 @@ class HttpChat(ChatModel):
             await send_deltas(on_delta, Delta(kind="restart") if fault.started else again)
 
         try:
-            return await retrying(attempt, self._sleep, restart)
+            return await retrying(attempt, self._sleep, restart, requests)
         except ProviderFault as fault:
             fault.name_provider(self.base_url, name)
             raise fault.error from fault.__cause__

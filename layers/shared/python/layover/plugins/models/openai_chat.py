@@ -16,7 +16,7 @@ from layover.plugins.models import wire
 from layover.plugins.models.endpoint import Endpoint, Key, Transport, bearer
 from layover.plugins.models.http_chat import HttpChat, logger, server_chunks
 from layover.plugins.models.replies import Assembly
-from layover.plugins.models.retrying import Sleep
+from layover.plugins.models.retrying import Requests, Sleep
 from layover.ports import Ids, OnDelta
 from layover.values.prompt import Prompt, Reply
 
@@ -52,21 +52,23 @@ class OpenAIChat(HttpChat):
         """Models that have refused an answer without thoughts."""
         self._left_out = frozenset() if prompt_cache_key else frozenset({"prompt_cache_key"})
 
-    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """One reply; see the port. By the API that the prompt names."""
+    async def answer(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
+        """Return one reply by the API that the prompt names."""
         if prompt.api == "responses":
-            return await self._responses_api().complete(prompt, on_delta)
+            return await self._responses_api().answer(prompt, on_delta, requests)
         if prompt.provider_tools and not self._warned:
             self._warned = True
             logger.warning("Chat Completions has no tools of the provider's: not sent")
         try:
-            return await super().complete(prompt, on_delta)
+            return await super().answer(prompt, on_delta, requests)
         except ModelError as error:
             name = self._name(prompt)
             if name in self._want_thoughts or not _misses_thoughts(error):
                 raise
             self._want_thoughts.add(name)
-            return await super().complete(prompt, on_delta)
+            if requests.are_used_up:
+                raise
+            return await super().answer(prompt, on_delta, requests)
 
     def _responses_api(self) -> HttpChat:
         if self._responses is None:

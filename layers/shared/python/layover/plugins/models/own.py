@@ -21,7 +21,7 @@ from layover.plugins.models.faults import (
     make_disconnect_fault,
     may_pass,
 )
-from layover.plugins.models.retrying import Sleep, retrying
+from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.ports import ChatModel, Model, OnDelta, send_deltas
 from layover.values.prompt import Delta, Prompt, Reply
 
@@ -54,12 +54,16 @@ class OwnModel(ChatModel):
             if fault.started:
                 await send_deltas(listener, Delta(kind="restart"))
 
+        requests = Requests(prompt.max_requests)
         try:
             if not repeats:
                 return await attempt()
-            return await retrying(attempt, self._sleep, restart)
+            reply = await retrying(attempt, self._sleep, restart, requests)
         except ProviderFault as fault:
+            if repeats:
+                fault.error.requests = requests.made
             raise fault.error from fault.__cause__
+        return reply.model_copy(update={"requests": requests.made})
 
     async def _attempt(self, prompt: Prompt, listener: OnDelta | None, *, repeats: bool) -> Reply:
         """Return the reply of one call. Raises ProviderFault, and LayoverErrors that are not ModelErrors."""

@@ -18,6 +18,21 @@ FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 16.0
 
 T = TypeVar("T")
+
+
+class Requests:
+    """Counts the requests that one prompt becomes. `at_most`: their limit; None: there is none."""
+
+    def __init__(self, at_most: int | None = None) -> None:
+        self._at_most = at_most
+        self.made = 0
+
+    @property
+    def are_used_up(self) -> bool:
+        """True if no other request may be made."""
+        return self._at_most is not None and self.made >= self._at_most
+
+
 Sleep = Callable[[float], Awaitable[None]]
 OnFault = Callable[[ProviderFault], Awaitable[None]]
 
@@ -25,8 +40,9 @@ OnFault = Callable[[ProviderFault], Awaitable[None]]
 class _Window:
     """The time that is left, whether the sleeps are real or a test's."""
 
-    def __init__(self) -> None:
+    def __init__(self, requests: Requests) -> None:
         self._opened: float | None = None
+        self._requests = requests
 
     def is_over(self, state: "RetryCallState") -> bool:
         now = loop_time()
@@ -34,22 +50,30 @@ class _Window:
             self._opened = now
         spent = max(now - self._opened, state.idle_for)
         most = _fault(state).most_attempts or ATTEMPTS
-        return state.attempt_number >= most or spent + state.upcoming_sleep > WINDOW_S
+        is_late = spent + state.upcoming_sleep > WINDOW_S
+        return is_late or state.attempt_number >= most or self._requests.are_used_up
 
 
-async def retrying(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:
+async def retrying(
+    attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault, requests: Requests
+) -> T:
     """Return the result of the first attempt that succeeds.
 
-    Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds; `on_fault` is called for each
-    that will be. Raises the last ProviderFault."""
-    try:
+    Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds and no more than `requests`
+    allows; `on_fault` is called for each that will be. Raises the last ProviderFault."""
+
+    async def counted() -> T:
+        requests.made += 1
         return await attempt()
+
+    try:
+        return await counted()
     except ProviderFault as fault:
         if not fault.is_transient:
             raise
         first = fault
     # Most calls succeed at once: they pay nothing for what a repetition needs.
-    return await _repeated(_after(first, attempt), sleep, on_fault)
+    return await _repeated(_after(first, counted), sleep, on_fault, requests)
 
 
 def _after(fault: ProviderFault, attempt: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
@@ -64,7 +88,9 @@ def _after(fault: ProviderFault, attempt: Callable[[], Awaitable[T]]) -> Callabl
     return again
 
 
-async def _repeated(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault) -> T:
+async def _repeated(
+    attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault, requests: Requests
+) -> T:
     from tenacity import AsyncRetrying, retry_if_exception
 
     async def notify_restart(state: "RetryCallState") -> None:
@@ -72,7 +98,7 @@ async def _repeated(attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault:
 
     retries = AsyncRetrying(
         sleep=sleep,
-        stop=_Window().is_over,
+        stop=_Window(requests).is_over,
         wait=_wait,
         retry=retry_if_exception(lambda e: isinstance(e, ProviderFault) and e.is_transient),
         before_sleep=notify_restart,

@@ -12,7 +12,7 @@ from layover.plugins.models.anthropic.content import CALL, CONTENT, LENGTH, TEXT
 from layover.plugins.models.anthropic.reply import PAUSED, MessagesReply
 from layover.plugins.models.endpoint import Endpoint, Key, header_with
 from layover.plugins.models.http_chat import HttpChat, logger, typed_chunks
-from layover.plugins.models.retrying import Sleep
+from layover.plugins.models.retrying import Requests, Sleep
 from layover.ports import Ids, OnDelta, send_deltas
 from layover.values.deployment.providers import ANTHROPIC_BASE_URL, ANTHROPIC_VERSION
 from layover.values.prompt import Delta, Prompt, Reply
@@ -78,18 +78,18 @@ class AnthropicChat(HttpChat):
         return typed_chunks(response, _LAST)
 
     async def _complete(
-        self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None
+        self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None, requests: Requests
     ) -> Reply:
         """Return the reply to a request. One that Anthropic paused is sent back as it is, and goes on."""
-        whole = await super()._complete(prompt, request, on_delta)
+        whole = await super()._complete(prompt, request, on_delta, requests)
         paused = whole.state.get(PAUSED)
         for _ in range(MAX_PAUSES):
-            if paused is None:
+            if paused is None or requests.are_used_up:
                 break
             turn = {"role": "assistant", "content": paused}
             again = {**request, "messages": [*request["messages"], turn]}
             listener = None if on_delta is None else _Continued(on_delta, whole).take
-            rest = await super()._complete(prompt, again, listener)
+            rest = await super()._complete(prompt, again, listener, requests)
             whole = _joined(whole, rest)
             more = rest.state.get(PAUSED)
             paused = None if more is None else [*paused, *more]

@@ -13,7 +13,7 @@ from layover.plugins.models.faults import (
     invalid,
     make_disconnect_fault,
 )
-from layover.plugins.models.retrying import Sleep, retrying
+from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.values.deployment.providers import BEDROCK_PREFIX, TITAN, is_titan
 from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage, parse_tokens
@@ -60,7 +60,7 @@ class BedrockEmbedder:
         body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "})
         async with limit:
             ask = partial(asyncio.to_thread, self._invoke, body)
-            return await retrying(ask, self._sleep, _ignore)
+            return await retrying(ask, self._sleep, _ignore, Requests())
 
     def _invoke(self, body: str) -> tuple[list[float], Usage]:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -11,7 +11,7 @@ from layover.adapters.http.direct import DirectClient
 from layover.plugins.models.endpoint import Endpoint, Key, bearer, json_or_text
 from layover.plugins.models.faults import ProviderFault, invalid
 from layover.plugins.models.openai_chat import OPENAI_BASE_URL
-from layover.plugins.models.retrying import Sleep, retrying
+from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage, parse_tokens
 
@@ -53,7 +53,7 @@ class OpenAIEmbedder:
         try:
             for batch in _batches(texts):
                 request = partial(self._request, batch)
-                batch_vectors, usage = await retrying(request, self._sleep, _ignore)
+                batch_vectors, usage = await retrying(request, self._sleep, _ignore, Requests())
                 vectors += batch_vectors
                 usages.append(usage)
         except ProviderFault as fault:

@@ -11,7 +11,7 @@ from layover.plugins.models.endpoint import Transport
 from layover.plugins.models.http_chat import HttpChat, logger, typed_chunks
 from layover.plugins.models.responses import request
 from layover.plugins.models.responses.reply import LAST, ResponsesReply
-from layover.plugins.models.retrying import Sleep
+from layover.plugins.models.retrying import Requests, Sleep
 from layover.ports import Ids, OnDelta
 from layover.values.prompt import Prompt, Reply
 
@@ -27,17 +27,17 @@ class ResponsesChat(HttpChat):
         super().__init__(endpoint, ids, sleep, streams_always=streams_always)
         self._warned: set[frozenset[str]] = set()
 
-    async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
-        """Return one reply; see the port. If the provider refuses the items of earlier answers, it is asked
+    async def answer(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
+        """Return one reply. If the provider refuses the items of earlier answers, it is asked
         once more without them: the thread goes on, without the thoughts that nobody can read any more."""
         try:
-            return await super().complete(prompt, on_delta)
+            return await super().answer(prompt, on_delta, requests)
         except ModelError as error:
             plain = request.without_items(prompt)
-            if plain == prompt or not _refuses_items(error):
+            if plain == prompt or not _refuses_items(error) or requests.are_used_up:
                 raise
             logger.warning("%s refuses its own items: asked again without", wire.model(prompt))
-            return await super().complete(plain, on_delta)
+            return await super().answer(plain, on_delta, requests)
 
     def _name(self, prompt: Prompt) -> str:
         return wire.model(prompt)

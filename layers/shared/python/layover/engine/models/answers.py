@@ -1,45 +1,32 @@
-"""Replies that answer nothing, or lack the call that a setting forces: the provider is asked again, and then
-it is told (docs/behaviour.md#empty-answers)."""
+"""Replies that answer nothing, or lack the call that a setting forces (docs/behaviour.md#empty-answers)."""
 
-from collections.abc import Awaitable, Callable
-
-from layover.engine.models.fallback import Complete
 from layover.errors import INVALID_RESPONSE, ModelError
 from layover.values.prompt import Prompt, Reply
 
 ATTEMPTS = 3
 """As for an answer that is not JSON: the model may say nothing each time."""
-
-
 FORCED_ATTEMPTS = 2
 """As many as a call that a setting forces gets: a provider that does not know the setting never keeps it."""
 
 
-async def ask_until_answered(
-    prompt: Prompt,
-    ask: Complete,
-    restart: Callable[[], None],
-    on_unused: Callable[[Reply], Awaitable[None]],
-) -> Reply:
-    """Return the first reply that answers `prompt`. `on_unused` is called with every reply that does not, and
-    `restart` before the model is asked again. Raises ModelError if none answers: a run that ended with such a
-    reply would be a success without an answer, or without the call that its author has forced."""
-    without_call = 0
-    for attempt in range(1, ATTEMPTS + 1):
-        if attempt > 1:
-            restart()
-        reply = await ask(prompt)
-        problem = what_is_missing(reply)
-        if problem is None:
-            problem = forced_call_missing(prompt, reply)
-            without_call += 1
-        if problem is None:
-            return reply
-        await on_unused(reply)
-        if without_call == FORCED_ATTEMPTS:
-            break
+class NotAnAnswer(ModelError):
+    """A reply that answers nothing: a run that ended with it would be a success without an answer.
+    `is_forced`: it lacks only the call that its author has forced."""
+
+    def __init__(self, message: str, *, is_forced: bool) -> None:
+        super().__init__(message, type=INVALID_RESPONSE)
+        self.is_forced = is_forced
+
+
+def not_an_answer(prompt: Prompt, reply: Reply, attempt: int) -> NotAnAnswer | None:
+    """Return the problem of a reply; None if it answers the prompt."""
+    missing = what_is_missing(reply)
+    is_forced = missing is None
+    problem = missing or forced_call_missing(prompt, reply)
+    if problem is None:
+        return None
     message = f"The provider of {prompt.model} {problem} (attempt {attempt})"
-    raise ModelError(message, type=INVALID_RESPONSE)
+    return NotAnAnswer(message, is_forced=is_forced)
 
 
 def what_is_missing(reply: Reply) -> str | None:

@@ -1,0 +1,202 @@
+"""The one place where a step asks: one request after another until a model has answered. `models.plan` says
+what each of them is."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from layover.context.assembly import estimated_tokens
+from layover.context.left_out import known_keys, without
+from layover.engine.attachments import Attachments
+from layover.engine.frame_core import FrameCore
+from layover.engine.hooks.around_model import AroundModel
+from layover.engine.hooks.replies import InPlace
+from layover.engine.models.answers import not_an_answer
+from layover.engine.models.day_room import DayRoom
+from layover.engine.models.plan import (
+    MAX_REQUESTS,
+    Facts,
+    Plan,
+    Trial,
+    cause,
+    first_model,
+    recovered,
+)
+from layover.engine.models.refused_content import (
+    input_keys,
+    is_long,
+    may_be_of_content,
+    omissions,
+)
+from layover.engine.models.reply_events import CallNames, ReplyEvents
+from layover.engine.models.unused_replies import UnusedReplies
+from layover.engine.prompter import Prompter
+from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
+from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.runs.event import ModelFallback
+from layover.values.runs.run import ErrorInfo
+
+logger = logging.getLogger("layover")
+
+ReadText = Callable[[Prompt, Reply], Reply]
+"""Reads a text as the call that it is; returns the same reply if it is anything else."""
+
+
+class StepRequests:
+    """Asks for one step's reply. The properties say how the reply came about."""
+
+    def __init__(
+        self,
+        core: FrameCore,
+        prompter: Prompter,
+        *,
+        models: Sequence[str],
+        around: AroundModel,
+        day: DayRoom,
+        attachments: Attachments,
+        names: CallNames,
+        events: ReplyEvents,
+        streams: bool,
+        read_text: ReadText,
+    ) -> None:
+        self._core = core
+        self._prompter = prompter
+        self._models = models
+        self._around = around
+        self._day = day
+        self._attachments = attachments
+        self._names = names
+        self._events = events
+        self._streams = streams
+        self._read_text = read_text
+        self._unused = UnusedReplies(core)
+        self._left = MAX_REQUESTS
+        self._plan = Plan(first_model(models, core.state.steps), prompter.fit)
+        self._facts = Facts(0, False, len(models))
+        self.size = 0
+        """The prompt's estimated tokens; 0: no model was asked."""
+        self.fallbacks: list[ModelFallback] = []
+        """The fallbacks that happened, to be journaled with the step."""
+        self.left_out: dict[str, tuple[str, ...]] = {}
+        """By model: what it could not read, as keys of `layover.context.left_out`."""
+        self.offered: frozenset[str] = frozenset()
+        """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
+
+    @property
+    def fell_back_to(self) -> str | None:
+        """The model that answered, if it is not the first one."""
+        return self._models[self._plan.model] if self._plan.model else None
+
+    async def ask(self) -> Reply:
+        """Return the reply to the step's prompt, as hooks change it, or that of a hook in the model's place.
+        Raises the last model's ModelError, and RunFailed."""
+        while True:
+            request = await self._request()
+            if isinstance(request, InPlace):
+                return request.as_reply()
+            fit = self._plan.fit
+            while self._plan.fit == fit:
+                try:
+                    return await self._reply(request)
+                except ModelError as problem:
+                    self._recover(problem)
+
+    async def _request(self) -> Prompt | InPlace:
+        """Return the request of this plan's prompt. Hooks are asked once for each prompt."""
+        prompt = self._prompter.prompt(self._core.state)
+        self.size = estimated_tokens(prompt)
+        self._facts = Facts(self.size, self._prompter.has_recall, len(self._models))
+        request = await self._around.request(prompt)
+        if not isinstance(request, InPlace):
+            self.offered = frozenset(tool.name for tool in request.tools)
+        return request
+
+    async def _reply(self, request: Prompt) -> Reply:
+        """Return the reply to the request. Raises ModelError, also for a reply that answers nothing."""
+        plan, name = self._plan, self._models[self._plan.model]
+        named_prompt = request.model_copy(update={"model": name, "max_requests": self._left})
+        if plan.is_filtered:
+            self._note(named_prompt, input_keys(named_prompt, self._core.state.meta.input.id))
+            return Reply(finish_reason="content-filter", model=name)
+        readable = without(named_prompt, known_keys(named_prompt.messages, name))
+        omission = plan.trial.omission if plan.trial is not None else None
+        prompt = readable if omission is None else without(readable, omission.left_out)
+        try:
+            reply = await self._complete(await self._attachments.loaded(prompt))
+        except ModelError as problem:
+            if plan.trial is None and may_be_of_content(problem):
+                self._begin_trial(readable, problem)
+            raise
+        if omission is not None and omission.blamed:
+            self._note(prompt, omission.blamed)
+        return reply
+
+    async def _complete(self, prompt: Prompt) -> Reply:
+        # Ids that an earlier attempt gave belong to calls that do not exist.
+        self._names.forget()
+        if not self._plan.unanswered:
+            await self._day.reserve(prompt)
+        # After the wait for room, and after each reply without an answer: a cancel may have come in it, and
+        # this call costs money.
+        await self._core.stopping.check()
+        model = self._core.runtime.model_for(self._core.agent, prompt.model)
+        try:
+            reply = await model.complete(prompt, self._events.on_delta)
+        except ModelError as problem:
+            self._left -= problem.requests
+            raise
+        self._left -= reply.requests
+        read = self._read_text(prompt, reply)
+        if self._streams and read is not reply:  # The text that was streamed is void.
+            self._restart()
+            for at, call in enumerate(read.calls):
+                delta = Delta("tool-call", call.args, call=at, tool_name=call.name)
+                self._events.on_delta(delta)
+        missing = not_an_answer(prompt, read, self._plan.unanswered + 1)
+        if missing is None:
+            return read
+        await self._unused.add(read)
+        raise missing
+
+    def _begin_trial(self, readable: Prompt, refusal: ModelError) -> None:
+        """Note what the next requests leave out, and why the step ends if that does not help."""
+        window = self._core.runtime.window_of(readable.model, readable.settings)
+        long = not isinstance(refusal, ContentFiltered) and is_long(readable, window)
+        problem = refusal
+        if long:
+            problem = ContextLengthExceeded(refusal.message, status=refusal.status)
+            problem.__cause__ = refusal
+        input_id = self._core.state.meta.input.id
+        trial = Trial(omissions(readable, refusal, input_id, is_long=long), problem)
+        self._plan = replace(self._plan, trial=trial)
+
+    def _recover(self, problem: ModelError) -> None:
+        """Change the plan after a request that failed. Raises the ModelError of which the step fails."""
+        failed, reason = self._plan, cause(self._plan, problem)
+        plan = recovered(failed, problem, self._facts)
+        if plan is None or (self._left <= 0 and not plan.is_filtered):
+            raise reason
+        if plan.model != failed.model:
+            index, _ = self._core.state.next_key()
+            self.fallbacks.append(
+                ModelFallback(
+                    at=self._core.clock.now(),
+                    step=index,
+                    from_=self._models[failed.model],
+                    to=self._models[plan.model],
+                    error=ErrorInfo.of(reason),
+                )
+            )
+        self._plan, self._prompter.fit = plan, plan.fit
+        # Nothing of an answer comes before a provider says that the prompt is too long.
+        if plan.fit == failed.fit and (plan.model == failed.model or self._streams):
+            self._restart()
+
+    def _note(self, prompt: Prompt, keys: frozenset[str]) -> None:
+        self.left_out[prompt.model] = tuple(sorted(keys))
+        facts = {"run_id": prompt.run_id, "pieces": len(keys)}
+        logger.warning("%s cannot read some of the thread: left out", prompt.model, extra=facts)
+
+    def _restart(self) -> None:
+        """Take back what was told of a reply that is not the step's."""
+        self._events.on_delta(Delta(kind="restart"))
