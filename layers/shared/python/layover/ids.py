@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
+
+
 def _base32(value: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        value, digit = divmod(value, 32)
-        digits.append(_ALPHABET[digit])
-    return "".join(reversed(digits))
+    """Return the last digits of a number. `length`: even."""
+    return "".join([_PAIRS[value >> place & 1023] for place in range(5 * length - 10, -1, -10)])
 
 
 _RANDOM = {"msg": 6}

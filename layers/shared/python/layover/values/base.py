@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PlainSerializer
 
@@ -71,6 +71,8 @@ def _refuse(what: str) -> NoReturn:
     raise ValueError(f"{what} is not a number that JSON has")
 
 
+_set = object.__setattr__
+
 _SECTIONS = re.compile(r"\s*^(?:Args|Attributes|Raises|Example):$.*", re.MULTILINE | re.DOTALL)
 
 
@@ -93,3 +95,14 @@ class Value(Described, BaseModel):
     """Frozen; unknown fields are ignored, so that an older reader can read a newer record."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    def __copy__(self) -> Self:
+        """Return the same as pydantic's, in a third of its calls: a turn copies dozens of values."""
+        if getattr(self, "__pydantic_private__", None) or self.__pydantic_extra__:
+            return super().__copy__()
+        copied = object.__new__(type(self))
+        _set(copied, "__dict__", self.__dict__.copy())
+        _set(copied, "__pydantic_extra__", None)
+        _set(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
+        _set(copied, "__pydantic_private__", None)
+        return copied

@@ -371,7 +371,7 @@ class Message(Value):
     @property
     def text(self) -> str:
         """All text parts, as a model reads them: a paragraph each."""
-        return "\n\n".join(p.text for p in self.content if isinstance(p, TextPart) and p.text)
+        return "\n\n".join([p.text for p in self.content if isinstance(p, TextPart) and p.text])
 
     @property
     def is_place(self) -> bool:
@@ -390,4 +390,4 @@ class Message(Value):
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """The calls that this message asks for, in order."""
-        return tuple(p for p in self.content if isinstance(p, ToolCallPart))
+        return tuple([p for p in self.content if isinstance(p, ToolCallPart)])

@@ -2,6 +2,7 @@
 
 import hmac
 import time
+from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import quote, urlencode
 
@@ -37,7 +38,7 @@ class Signer:
         # A path is encoded once more for its signature, except for S3.
         lines = [
             method,
-            quote(path, safe="/~"),
+            _encoded(path),
             "",
             *(f"{n}:{signed_headers[n]}" for n in names),
             "",
@@ -92,6 +93,11 @@ class Signer:
                 key = hmac.digest(key, part.encode(), "sha256")
             self._key = (day, credentials.secret, key)
         return key
+
+
+@lru_cache(64)
+def _encoded(path: str) -> str:
+    return quote(path, safe="/~")
 
 
 def _stamp(now: float) -> str:

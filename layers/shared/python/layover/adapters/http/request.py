@@ -1,5 +1,6 @@
 """A request's address and its bytes."""
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -8,6 +9,10 @@ from urllib.parse import quote, urlsplit
 from layover.adapters.http.connection import Target
 
 _PORTS = {"https": 443, "http": 80}
+_PRINTABLE = r"(?:[!-~](?:[ -~]*[!-~])?)?"
+_VALUE = re.compile(_PRINTABLE)
+_VALUES = re.compile(f"(?:\n{_PRINTABLE})*")
+"""Values of headers, one behind the other: one call tells of all whether they may be sent."""
 _PATH_MARKS = "/%:@!$&'()*+,;=~"
 
 
@@ -55,12 +60,16 @@ def join_url(base: str, path: str) -> Url:
 
 def encode_request(method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
     """The bytes of a request; `path`: encoded. Raises InvalidHeader."""
-    lines = [f"{method} {path} HTTP/1.1"]
-    for name, value in headers.items():
-        if not value.isascii() or not value.isprintable() or value != value.strip():
-            raise InvalidHeader(name)
-        lines.append(f"{name}: {value}")
-    lines += [f"content-length: {len(body)}", "", ""]
+    values = "\n".join(["", *headers.values()])
+    if not _VALUES.fullmatch(values) or values.count("\n") != len(headers):
+        raise InvalidHeader(next(n for n, v in headers.items() if not _VALUE.fullmatch(v)))
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        *[f"{name}: {value}" for name, value in headers.items()],
+        f"content-length: {len(body)}",
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + body
 
 

@@ -55,6 +55,8 @@ def choose_injection(
     """Return the lines of what was found for a query, within `budget` tokens. The best of both kinds come
     first, by their places: scores of different scopes cannot be compared. Neighbours of matches come last. A
     long text is an excerpt, and a text that finds no room is left out. `entries`: best first."""
+    if not recalled and not entries:
+        return Injection()
     looked_for = alternatives(query_words(query))
     size = max(min(_MAX_EXCERPT, budget // _EXCERPTS), _MIN_EXCERPT)
     message_lines = recalled_lines(

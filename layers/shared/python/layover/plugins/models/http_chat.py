@@ -431,7 +431,10 @@ def _decoded(events: list[ServerEvent]) -> Iterator[object]:
     for event in events:
         if event.name == "error":
             raise from_event(json_or_text(event.data))
-        yield from _chunks_in(event.data)
+        if event.data[:1] == "{" and "\n" not in event.data:
+            yield decode(event.data)
+        else:
+            yield from _chunks_in(event.data)
 
 
 def _chunks_in(data: str) -> Iterator[object]:

@@ -44,6 +44,23 @@ FOR_CALLS = ("tool_calls", "tool-calls", "function_call", "tool_use")
 """Reasons that promise calls."""
 CUT_SHORT = ("length", "content-filter")
 """Reasons to stop at which the last call may be unfinished."""
+_PLAIN_CHUNK = frozenset(
+    [
+        "id",
+        "object",
+        "created",
+        "model",
+        "choices",
+        "usage",
+        "system_fingerprint",
+        "service_tier",
+        "obfuscation",
+        "provider",
+    ]
+)
+_PLAIN_CHOICE = frozenset(["index", "delta", "finish_reason", "native_finish_reason", "logprobs"])
+_PLAIN_PIECE = frozenset(("content", "role"))
+"""Fields of a chunk that has nothing but text: most of a stream."""
 MAX_COST_USD = 1_000_000
 """More than any provider can mean by the cost of a call."""
 
@@ -72,6 +89,8 @@ class Assembly:
         self._finish: str | None = None
         self._refused = False
         self._answered = False
+        self._plain_shape: tuple[str, ...] = ()
+        """The fields of the last chunk that had nothing but text: most of a stream has the same."""
 
     @property
     def finished(self) -> bool:
@@ -80,6 +99,9 @@ class Assembly:
 
     def add(self, chunk: object) -> list[Delta]:
         """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
+        if isinstance(chunk, dict) and (plain_text := self._plain_text(chunk)) is not None:
+            self._answered = True
+            return self._split_deltas("", self._thoughts.add(plain_text))
         if isinstance(chunk, list) and any(isinstance(c, dict) and c.get("error") for c in chunk):
             raise from_event(chunk)
         if not isinstance(chunk, dict):
@@ -101,6 +123,35 @@ class Assembly:
             number = at or read_index(choice.get("index")) or 0
             deltas += self._choice(choice) if not number else self._other(number, choice)
         return deltas
+
+    def _plain_text(self, chunk: Json) -> str | None:
+        """Return the text of a chunk that says nothing else; None if it may say more. A stream has hundreds
+        of them: for one that looks like the last, nothing is called."""
+        try:
+            [choice] = chunk["choices"]
+            piece = choice["delta"]
+            shape = (*chunk, "", *choice, "", *piece)
+            if shape != self._plain_shape:
+                if not (
+                    chunk.keys() <= _PLAIN_CHUNK
+                    and choice.keys() <= _PLAIN_CHOICE
+                    and piece.keys() <= _PLAIN_PIECE
+                ):
+                    return None
+                self._plain_shape = shape
+            text = piece["content"]
+        except (AttributeError, LookupError, TypeError, ValueError):
+            return None
+        if (
+            (choice.get("finish_reason"))
+            or (chunk.get("usage"))
+            or (choice.get("index"))
+            or not isinstance(text, str)
+        ):
+            return None
+        if chunk.get("model"):
+            self._model = chunk["model"]
+        return text
 
     def reply(self) -> Reply:
         """Return the whole reply. Raises ProviderFault for an empty one."""
@@ -350,13 +401,12 @@ def _count(counts: object, key: str) -> int:
 
 def decode(text: str) -> Any:
     """JSON. Raises ProviderFault (it may pass) with the beginning of what came instead."""
-    text = text.removeprefix("\ufeff")
     try:
         return from_json(text)
     except ValueError:
-        pass  # It refuses half a character, which `json` takes.
+        pass  # It refuses half a character, which `json` takes, and a byte order mark.
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except ValueError:
         raise page(text) from None
 

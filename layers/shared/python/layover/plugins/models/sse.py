@@ -50,11 +50,15 @@ class EventParser:
             text = text.removeprefix(_BYTE_ORDER_MARK)
         events = []
         for line in text.split("\n"):
+            if line[:6] == "data: ":
+                self._data.append(line[6:])
+                continue
             if line:
                 self._add_field(line)
                 continue
             if self._data:
-                events.append(ServerEvent(self._name, "\n".join(self._data)))
+                data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
+                events.append(ServerEvent(self._name, data))
                 self._data = []
             self._name = ""
         return events

@@ -14,6 +14,9 @@ class Text:
         """Take a piece; return the part of the text that can be shown."""
         if not piece:
             return ""
+        if piece.isascii() and not self._half and "\0" not in piece:
+            self._pieces.append(piece)
+            return piece
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]

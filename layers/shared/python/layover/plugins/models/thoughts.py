@@ -19,6 +19,10 @@ class Thoughts:
 
     def add(self, piece: str) -> tuple[str, str]:
         """Take a piece; return the thoughts and the text in it and in what was held back."""
+        if not self._buffer and self._take == self._unopened and "<" not in piece:
+            # Most pieces: there is no tag in them, nor the beginning of one.
+            self._visible.append(piece)
+            return "", piece
         self._buffer += piece
         return self._take()
 
@@ -109,6 +113,8 @@ class Thoughts:
 
 def _tag_length(text: str) -> int:
     """Return how many characters at a text's end may be the beginning of the closing tag."""
+    if "<" not in text[-len(_END) :]:
+        return 0
     return next(n for n in range(len(_END), -1, -1) if text.endswith(_END[:n]))
 
 

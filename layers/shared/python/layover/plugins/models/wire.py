@@ -233,9 +233,11 @@ def messages(
         messages = [*_answered(messages)]
     if makers.wants_one_answer(provider_model[1]):
         messages = _joined(messages)
-    for message in messages:
-        if message["role"] == "assistant":
-            _fill(message, provider_model[1], thoughts=thoughts)
+    model = provider_model[1]
+    if thoughts or makers.wants_thoughts(model) or makers.wants_signatures(model):
+        for message in messages:
+            if message["role"] == "assistant":
+                _fill(message, model, thoughts=thoughts)
     for name in left_out & opaque.FIELDS:
         for message in messages:
             for holder in (message, *message.get("tool_calls", ())):
@@ -312,13 +314,15 @@ def _assistant(
     calls = [c for c in message.tool_calls if c.tool_call_id in answered]
     ids_by_call = ids.of(calls, state)
     # Claude refuses a text of blanks, in every later request of the thread.
-    text = message.text if message.text.strip() else None
+    text = message.text
+    if not text.strip():
+        text = ""
     if calls:
         tool_calls = [
             _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
             for c in calls
         ]
-        body: Body = {"role": "assistant", "content": opaque.with_thoughts(text, state)}
+        body: Body = {"role": "assistant", "content": opaque.with_thoughts(text or None, state)}
         yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state)}
     elif text:
         content = opaque.with_thoughts(text, state)
