@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from layover.desk.cli.client import Api
-from layover.shipped import release
+from layover.desk.shipped import release
 from support.own_project import Installation, Serving, approved, asked_refund, over
 from support.system.folders import folder
 from support.wheels import ROOT, build_wheel

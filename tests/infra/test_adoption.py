@@ -14,7 +14,7 @@ from layover.adapters.journal.items.schema import TABLE, TIME_TO_LIVE
 from layover.desk.cdk.adoption import Client, is_new, problems
 from layover.desk.cdk.deployed import Place, find
 from layover.desk.cdk.settings import Settings
-from layover.shipped import release
+from layover.desk.shipped import release
 
 REGION = "eu-west-1"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from layover.desk.cdk.settings import FUNCTIONS
-from layover.desk.cdk.sources import INSTALLED, sources
+from layover.desk.shipped import INSTALLED, sources
 
 ROOT = Path(__file__).parents[2]
 

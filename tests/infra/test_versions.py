@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover.desk.cdk.settings import FUNCTIONS, Settings
-from layover.shipped import release
+from layover.desk.shipped import release
 from support.aws.templates import Synthesized, listed
 
 PUBLISHED = FUNCTIONS.keys() - {"migrate"}

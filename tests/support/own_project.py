@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from layover.desk.cli.client import Api
-from layover.shipped import MIGRATIONS, PACKAGE
+from layover.desk.shipped import PACKAGE, SHIPPED
 from support.system.system import START_LIMIT_S, STOP_LIMIT_S, eventually
 from support.wheels import build_wheel, unpack
 
@@ -38,7 +38,7 @@ class Installation:
     @property
     def migrations(self) -> Path:
         """The folder of its migrations."""
-        return self._packages.joinpath(*MIGRATIONS.relative_to(PACKAGE.parent).parts)
+        return self._packages.joinpath(*SHIPPED.migrations.relative_to(PACKAGE.parent).parts)
 
     def variables(self) -> dict[str, str]:
         """The variables of a command."""

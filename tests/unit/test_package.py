@@ -139,15 +139,16 @@ def test_extras_are_for_users_and_not_for_this_repository(installed: Path) -> No
 def test_installation_finds_everything_that_it_serves(installed: Path, tmp_path: Path) -> None:
     code = """
 import json
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.local.settings import Settings, child_variables
 from layover.desk.local.functions.package import install_package
 settings = Settings()
 install_package(settings.functions)
 import functions.api.handler, functions.streams.handler
 from functions.api.console.assets import __file__ as page
-paths = [settings.functions, settings.definition, shipped.MIGRATIONS, shipped.EXAMPLES / "user_agents",
-         shipped.CDK_FLAGS, shipped.LAYER_LOCK]
+places = shipped.SHIPPED
+paths = [settings.functions, settings.definition, places.migrations, places.examples / "user_agents",
+         places.flags, places.lock]
 print(json.dumps({
     "absent": [str(path) for path in paths if not path.exists()],
     "functions": settings.function_names(),

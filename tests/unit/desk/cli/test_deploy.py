@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadError
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.cli.deploy import needs
 from layover.desk.cli.deploy.machine import Account, NoAccount, account_of
 from layover.desk.cli.deploy.request import Request, RequestInvalid, request_of

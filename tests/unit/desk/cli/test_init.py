@@ -238,7 +238,9 @@ def test_app_of_the_stack_is_about_ten_lines(project: Path) -> None:
 
 
 def test_flags_of_the_cdk_are_the_ones_that_the_stack_is_tested_with(project: Path) -> None:
-    made, tested = (json.loads(p.read_text()) for p in (project / "cdk.json", shipped.CDK_FLAGS))
+    made, tested = (
+        json.loads(p.read_text()) for p in (project / "cdk.json", shipped.SHIPPED.flags)
+    )
     assert made == {**tested, "app": "python3 -m infra.app"}
 
 

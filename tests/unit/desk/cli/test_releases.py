@@ -14,8 +14,8 @@ from moto import mock_aws
 from layover.desk.cli.client import ApiError
 from layover.desk.cli.releases import PINS, Releases, pinned, releases
 from layover.desk.local import newest_release
+from layover.desk.shipped import release
 from layover.project import FILE, Project, read
-from layover.shipped import release
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
 from layover.desk.cdk.deployed import Place
 from layover.desk.cdk.settings import Settings
-from layover.shipped import order, release
+from layover.desk.shipped import order, release
 
 Client = Callable[..., Any]
 """A function like a boto3 Session's `client`."""

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from layover.desk.cdk import certificates
-from layover.desk.cdk.sources import INSTALLED, sources
+from layover.desk.shipped import INSTALLED, sources
 
 _SOURCES = sources()
 BUILD = _SOURCES.build

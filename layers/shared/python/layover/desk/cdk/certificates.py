@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from layover.desk.cdk.sources import sources
+from layover.desk.shipped import sources
 
 BUNDLE = sources().build / "rds-global-bundle.pem"
 """The file that commands fetch and builds read: of the checkout, or below the folder of the current

@@ -63,7 +63,7 @@ from layover.desk.cdk.props import (
 )
 from layover.desk.cdk.regions import unfit
 from layover.desk.cdk.settings import Provider, Settings
-from layover.shipped import release
+from layover.desk.shipped import release
 from layover.values.deployment.access import CONNECTED
 
 PROPS = (

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.text import Text
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.cli.client import Api, ApiError
 from layover.desk.local.aws.access_key import AccessKey
 from layover.desk.local.aws.clients import make_client
@@ -84,7 +84,9 @@ async def _demo(console: Console) -> int:
 async def _conversation(console: Console, data: Path, is_over: threading.Event) -> None:
     console.print("Starting a fresh system ...", style="dim")
     # The examples, whatever the environment serves, because the conversation is about them.
-    settings = Settings(port=0, agents="user_agents", data=data, agents_folder=shipped.EXAMPLES)
+    settings = Settings(
+        port=0, agents="user_agents", data=data, agents_folder=shipped.SHIPPED.examples
+    )
     async with Runner(settings) as runner:
         for notice in runner.notices:
             console.print(notice, style="dim", markup=False, soft_wrap=True)

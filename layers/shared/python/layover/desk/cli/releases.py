@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.cli.client import USAGE, ApiError
 from layover.desk.local import newest_release
+from layover.desk.shipped import order
 from layover.project import DeploySettings, Project
-from layover.shipped import order
 
 PINS = "requirements.txt"
 _PIN = re.compile(r"layover\s*(?:\[[^\]]*\])?\s*===?\s*([^\s;#,\\*]+)\s*(?:$|[;#\\\s])", re.I)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from layover import shipped
+from layover.desk import shipped
 from layover.errors import unknown_name
 from layover.project import FILE
 
@@ -76,7 +76,7 @@ def _texts(name: str, template: str) -> Iterator[tuple[str, str]]:
                 text = text.replace(word, value)
             parts = path.relative_to(folder).parts
             yield "/".join(_name_of(part) for part in parts), text
-    flags = json.loads(shipped.CDK_FLAGS.read_text("utf-8"))
+    flags = json.loads(shipped.SHIPPED.flags.read_text("utf-8"))
     yield "cdk.json", json.dumps(flags | {"app": APP}, indent=2) + "\n"
 
 

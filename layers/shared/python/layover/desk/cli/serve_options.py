@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.cli.here import INIT
 from layover.desk.local.serve import variables_of
 from layover.desk.local.settings import Settings

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from layover.shipped import order, release
+from layover.desk.shipped import order, release
 
 _NOTE = "release"
 

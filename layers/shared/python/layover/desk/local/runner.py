@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
-from layover import shipped
 from layover.clock import install_offset
+from layover.desk import shipped
 from layover.desk.local import agents_module, newest_release, schema
 from layover.desk.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABLE_NAME, AwsServer
 from layover.desk.local.aws.outbox import StoredOutbox
@@ -208,7 +208,7 @@ class Runner:
         # Stopped after the functions, which answer every open request when they stop.
         self._stack.push_async_callback(self._front_server.stop)
         await self._start_aws()
-        schema_digest = schema.digest_of(shipped.MIGRATIONS)
+        schema_digest = schema.digest_of(shipped.SHIPPED.migrations)
         is_new = not schema.is_applied(self._data / "postgres", schema_digest)
         if is_new:
             # It imports what it needs while PostgreSQL starts.

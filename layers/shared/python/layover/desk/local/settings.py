@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.local.functions.invocation import REGION
 from layover.desk.local.functions.package import handler_of
 from layover.values.deployment.providers import PROVIDERS, ProviderAddress, providers_in
@@ -37,8 +37,8 @@ class Settings:
     concurrency: int = 12
     api_concurrency: int = 40
     """A long poll holds an environment of `api` for as long as it waits, a stream one of `streams`."""
-    functions: Path = shipped.FUNCTIONS
-    definition: Path = shipped.STATE_MACHINE
+    functions: Path = shipped.SHIPPED.functions
+    definition: Path = shipped.SHIPPED.definition
     python_path: Path | None = shipped.PACKAGE.parent if shipped.IS_CHECKOUT else None
     """Folder of this package, in which functions look before the project's. None: it is installed. Python's
     own path has it last then, as Lambda has the layer: a project's `agents` win over an installed package of

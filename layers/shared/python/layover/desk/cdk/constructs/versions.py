@@ -14,7 +14,7 @@ from constructs import Construct, IConstruct
 from layover.desk.cdk.build import content_hash
 from layover.desk.cdk.rollback import ALIAS
 from layover.desk.cdk.settings import BUILT_PATHS, Settings
-from layover.shipped import release
+from layover.desk.shipped import release
 
 DIGITS = 12
 

@@ -12,7 +12,7 @@ from layover.desk.cdk.constructs.acknowledge import acknowledge
 from layover.desk.cdk.constructs.logs import log_group
 from layover.desk.cdk.constructs.permissions import invoked, service
 from layover.desk.cdk.settings import Settings
-from layover.desk.cdk.sources import sources
+from layover.desk.shipped import sources
 
 DRIVEN = ("turn", "resume", "extract", "compact", "settle")
 """The functions that the definition names, each as `${TurnFunctionArn}`."""

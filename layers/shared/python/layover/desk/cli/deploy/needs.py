@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.cli.deploy.machine import Account, Machine, NoAccount
 from layover.desk.cli.deploy.request import Request
 

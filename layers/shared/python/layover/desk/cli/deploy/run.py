@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from layover import shipped
+from layover.desk import shipped
 from layover.desk.cdk import certificates
 from layover.desk.cli.deploy.machine import Machine
 from layover.desk.cli.deploy.needs import Ready, look
