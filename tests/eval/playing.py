@@ -29,12 +29,12 @@ from layover.plugins.memory.compaction import reflector, summary
 from layover.plugins.memory.compaction.job import CompactionJob
 from layover.plugins.memory.compaction.observation_lines import latest, without_repetition
 from layover.plugins.memory.compaction.observe import ask_reflector, observe_ahead
-from layover.plugins.memory.profile.notes import profile_key
 from layover.plugins.memory.profile.profiles import put_profile
 from layover.runtime import Runtime
 from layover.testing import ScriptedModel, call, say, tool_results
 from layover.values.memory.compaction import Compacted
 from layover.values.message import Role
+from layover.values.note import profile_key
 from layover.values.prompt import Prompt, Reply
 from layover.wiring import in_memory_runtime
 

@@ -10,7 +10,7 @@ from layover import Agent, Memory, ObservationalMemory, WorkingMemory
 from layover.files.store import Files
 from layover.keys import call_key, child_path, step_key
 from layover.plugins.memory.episodic.entries import Entry
-from layover.plugins.memory.profile.notes import profile_key, working_key
+from layover.plugins.memory.profile.notes import working_key
 from layover.plugins.memory.profile.profiles import Profile
 from layover.ports.memory.personal import StoredKind
 from layover.records.views import run_view
@@ -28,7 +28,7 @@ from layover.values.memory.context import (
 )
 from layover.values.memory.entry import FoundEntry, MemoryEntry, NewEntry
 from layover.values.message import FilePart, Message, Role, ToolCallPart
-from layover.values.note import Note
+from layover.values.note import Note, profile_key
 from layover.values.runs.child import ChildRun
 from layover.values.runs.run import (
     CallRecord,

@@ -9,8 +9,9 @@ import pytest
 from integration.api.kit import Api
 from layover import Agent, Memory, WorkingMemory
 from layover.errors import DatabaseWaking
-from layover.plugins.memory.profile.notes import profile_key, working_key
+from layover.plugins.memory.profile.notes import working_key
 from layover.values.memory.context import LoggedAttempt
+from layover.values.note import profile_key
 from support.worlds.services import ANN, BOB
 
 PROFILE = "/memory/profile?agent=support"

@@ -10,7 +10,7 @@ import pytest
 from layover import Agent, EpisodicMemory, Memory
 from layover.inmemory.model import ScriptedModel, fail, say, too_long
 from layover.plugins.memory.extract import extract
-from layover.plugins.memory.profile.notes import profile_key
+from layover.values.note import profile_key
 from support.worlds.runs import ANN, Bench
 
 SAID = "The boiler of house 9 drips since the frost, and I moved to Bern last month"

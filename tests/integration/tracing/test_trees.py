@@ -22,8 +22,8 @@ from layover.errors import ModelError, RetryableError
 from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.model import ScriptedModel, call, say
 from layover.plugins.memory.extract import extract
-from layover.plugins.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
+from layover.values.note import profile_key
 from layover.values.prompt import Prompt
 from layover.values.span import RUN, span_id_of, trace_id_of
 from support.otlp import Receiver

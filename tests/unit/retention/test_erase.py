@@ -10,11 +10,11 @@ import pytest
 from layover import Agent
 from layover.clock import ManualClock
 from layover.errors import RetryableError
+from layover.files.node_log import NodeLog
 from layover.files.store import Files, thread_file_facts
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import say
 from layover.keys import Keys
-from layover.plugins.memory.node.store import NodeLog
 from layover.ports.table import Action, Item, Write
 from layover.recovery.sweep import sweep
 from layover.retention.erase import erase

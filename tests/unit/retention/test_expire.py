@@ -10,11 +10,11 @@ import pytest
 from layover import Agent
 from layover.clock import ManualClock
 from layover.files import uploads as files
+from layover.files.node_log import NodeLog
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import say
 from layover.keys import Keys
 from layover.plugins.memory.extract import extract
-from layover.plugins.memory.node.store import NodeLog
 from layover.records.lifetimes import end_of_day
 from layover.recovery.sweep import sweep
 from layover.retention.expire import expire

@@ -18,13 +18,13 @@ from layover.inmemory.model import call, say
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.keys import Keys
 from layover.plugins.memory.profile import profiles as notes
-from layover.plugins.memory.profile.notes import profile_key
 from layover.recovery.sweep import sweep
 from layover.retention.export import export
 from layover.retention.forget import carry_on, forget
 from layover.threads import threads
 from layover.values.deployment.access import Actor
 from layover.values.message import FilePart
+from layover.values.note import profile_key
 from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench, Ledger
 from support.worlds.sockets import SocketBench

@@ -10,7 +10,6 @@ from layover import Agent, Memory, WorkingMemory
 from layover.plugins.memory.profile.iteration_log import previous_attempts
 from layover.plugins.memory.profile.notes import (
     note_keys,
-    profile_key,
     system_blocks,
     volatile_blocks,
     without_deleted,
@@ -19,7 +18,7 @@ from layover.plugins.memory.profile.notes import (
 from layover.plugins.memory.requests import prompt_file
 from layover.plugins.memory.text.escape import escape
 from layover.values.memory.context import LoggedAttempt, ThreadState
-from layover.values.note import Note, NoteKey
+from layover.values.note import Note, NoteKey, profile_key
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 WORKING = NoteKey(kind="working", scope="resource", key="helper")

@@ -11,6 +11,7 @@ import pytest
 
 import layover.plugins.memory
 from layover import Agent, EpisodicMemory, Memory
+from layover.context.literal import ROOM_TO_THINK
 from layover.inmemory.model import ScriptedModel, fail, say, too_long
 from layover.plugins.memory import requests
 from layover.plugins.memory.compaction import observer, reflector, summary
@@ -19,7 +20,6 @@ from layover.plugins.memory.episodic import rules
 from layover.plugins.memory.extract import extract
 from layover.plugins.memory.profile import facts
 from layover.plugins.memory.requests import (
-    ROOM_TO_THINK,
     TASKS,
     Part,
     joint_prompt,

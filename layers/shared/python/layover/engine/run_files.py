@@ -6,8 +6,8 @@ import logging
 
 from layover.declare.context import NodeHistory
 from layover.errors import NotFound, RetryableError
+from layover.files.node_log import NodeLog
 from layover.files.store import Files, result_id, thread_file_facts
-from layover.plugins.memory.node.store import NodeLog
 from layover.runtime import Runtime
 from layover.values.file import MAX_NAME, FileFacts, is_mime_type, max_bytes
 from layover.values.message import FilePart

@@ -1,1 +1,1 @@
-"""Files that users upload and tools make."""
+"""Files that users upload and tools make, and the histories of named steps."""

@@ -19,9 +19,9 @@ from typing import IO, Any, Protocol
 
 from layover.batches import batched
 from layover.clock import rfc3339
+from layover.files.node_log import list_nodes
 from layover.files.store import Files
 from layover.files.uploads import LINK_LIVES, is_there
-from layover.plugins.memory.node.store import list_nodes
 from layover.ports.memory.personal import StoredKind
 from layover.records.threads import live_messages
 from layover.records.views import run_view

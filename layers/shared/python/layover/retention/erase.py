@@ -12,12 +12,12 @@ from datetime import datetime
 
 from layover.batches import batched
 from layover.errors import NotFound
+from layover.files.node_log import erase_nodes
 from layover.files.store import Files
 from layover.keys import Keys
-from layover.plugins.memory.node.store import erase_nodes
-from layover.plugins.memory.profile.notes import profile_key
 from layover.runs.cancel import cancel
 from layover.runtime import Runtime
+from layover.values.note import profile_key
 
 LAST_WRITER = 16
 """A multiple of the sweeper's patience of 60 s: a function lives for 900 s at most."""

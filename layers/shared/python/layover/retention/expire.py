@@ -8,8 +8,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from layover.errors import LayoverError, NotFound
+from layover.files.node_log import expire_node
 from layover.files.store import Files
-from layover.plugins.memory.node.store import expire_node
 from layover.ports import Due, DueKind
 from layover.records.lifetimes import end_of_day
 from layover.records.threads import head_of

@@ -16,13 +16,13 @@ from layover.errors import Conflict, InvalidRequest, NotFound, ThreadBusy, TooLa
 from layover.ids import derive_id
 from layover.keys import can_be_id
 from layover.metering.allowance import may_embed
-from layover.plugins.memory.episodic.imports import CLOCK_LEEWAY, EARLIEST
 from layover.plugins.memory.semantic.recall import texts_of_import
 from layover.records.lifetimes import watch_thread
 from layover.records.threads import head_of, is_thread_id, thread_id_of
 from layover.runtime import Runtime
 from layover.threads.threads import clean_metadata, clean_title, view_of
 from layover.values.base import Json
+from layover.values.imports import CLOCK_LEEWAY, EARLIEST
 from layover.values.memory.context import IndexedText
 from layover.values.message import Message, Role, TextPart
 from layover.values.text import json_size, sanitise

@@ -18,6 +18,11 @@ class NoteKey(Value):
     key: str
 
 
+def profile_key(agent: str) -> NoteKey:
+    """Return the key of this agent's profile of its user."""
+    return NoteKey(kind=PROFILE, scope="resource", key=agent)
+
+
 class Note(Value):
     """Working memory or a profile: text, or an object of a schema. Version 0: nothing is stored yet."""
 

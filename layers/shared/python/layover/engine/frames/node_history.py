@@ -11,7 +11,7 @@ from layover.declare.memory import NodeMemory
 from layover.engine.progress import Over
 from layover.engine.state import RunState
 from layover.errors import NotFound
-from layover.plugins.memory.node.store import NodeLog
+from layover.files.node_log import NodeLog
 from layover.runtime import Runtime
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.runs.run import RunMeta, Status

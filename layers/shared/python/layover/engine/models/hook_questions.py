@@ -2,11 +2,11 @@
 
 from layover.context.assembly import model_of
 from layover.context.hooked import complete_hooked
+from layover.context.literal import literal_settings
 from layover.declare.hooks.base import ModelQuestion
 from layover.engine.frame_core import FrameCore
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.unused_replies import UnusedReplies
-from layover.plugins.memory.requests import literal_settings
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt
 

@@ -12,15 +12,14 @@ from importlib.resources import files
 from typing import Any
 
 from layover.context.hooked import ask_model
+from layover.context.literal import literal_settings, room_to_think
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import ContextLengthExceeded, ModelError
-from layover.lazy import lazy_pattern
 from layover.plugins.memory.text.forms import bare
 from layover.runtime import Runtime
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt, Reply
-from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import RunMeta
 
 KINDS = ("symptom", "cause", "environment", "attempt", "outcome", "open")
@@ -29,22 +28,8 @@ OTHER = "other"
 """The kind of all that is not kept."""
 REQUESTED = "requested"
 """The kind of what only the author's own instructions ask for."""
-ROOM_TO_THINK = 4_000
-"""Tokens on top of an answer's, for a model that may think: a limit counts thoughts, too."""
 SMALLER_LIMITS = (4_000, 1_000)
 """Limits to try if a model refuses the task's: some write less at most, some have a small window."""
-_PLAIN = lazy_pattern(
-    r"^(?!.*(?:think|reason)).*(?:gpt-3\.5|gpt-4|claude|llama-?\d|command-r|gemini-(?:1\.|2\.0|2\.5-flash-lite)"
-    r"|nova-(?:micro|lite|pro|premier)|mi(?:s|nis|x)tral|codestral|-instruct|-it\b)",
-    re.IGNORECASE,
-)
-"""Models that think only if they are asked to."""
-_SPARING = lazy_pattern(
-    r"(?:^|[/.:])(?:gpt-5(?:-mini|-nano)?(?:-20\d\d-\d\d-\d\d)?$|o[134](?:-mini)?(?:-20\d\d-\d\d-\d\d)?$|gpt-oss"
-    r"|grok-3-mini|gemini-2\.5-(?:pro|flash(?!-lite))|gemini-3)",
-    re.IGNORECASE,
-)
-"""Models that think unless they are told to think less. They take no temperature, or are better without."""
 _LIMIT_REFUSED = re.compile(
     r"max(?:imum)?[_ ]?(?:number of )?(?:new|output|completion)?[_ ]?tokens|maxtokens"
     r"|(?:output|completion) tokens",
@@ -157,7 +142,7 @@ def joint_prompt(parts: Sequence[Part]) -> Prompt:
     """Return one request for these parts: their rules and examples below a common prompt, all that they show
     in one message, and room for all their answers. Of what several show under one name, the first holds."""
     first = parts[0].alone
-    spare = ROOM_TO_THINK if _may_think(first.model) else 0
+    spare = room_to_think(first.model)
     tokens = sum((part.alone.settings.max_tokens or 0) - spare for part in parts)
     payload = {name: value for part in reversed(parts) for name, value in part.payload.items()}
     turn = payload.pop("turn")  # The newest words come last, as in the requests for one part.
@@ -249,18 +234,6 @@ def memory_model(runtime: Runtime, agent: Agent, chosen: str | None) -> str:
     else (docs/behaviour.md#own-models)."""
     own = agent.model if agent.model in agent.own_models else None
     return chosen or own or runtime.settings.model
-
-
-def literal_settings(model: str, tokens: int) -> ModelSettings:
-    """Return settings for an answer of so many tokens: literal, and with few thoughts."""
-    if _SPARING.search(model):
-        return ModelSettings(max_tokens=tokens + ROOM_TO_THINK, reasoning="low")
-    room = ROOM_TO_THINK if _may_think(model) else 0
-    return ModelSettings(max_tokens=tokens + room, temperature=0)
-
-
-def _may_think(model: str) -> bool:
-    return bool(_SPARING.search(model)) or not _PLAIN.search(model)
 
 
 async def ask(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:

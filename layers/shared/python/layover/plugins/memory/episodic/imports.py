@@ -4,7 +4,7 @@ rules as those that a turn teaches."""
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from layover.declare.memory import EpisodicMemory
 from layover.errors import InvalidRequest, RetryableError, UnknownAgent
@@ -18,16 +18,13 @@ from layover.ports import Embedder
 from layover.ports.memory.notes import StaleState
 from layover.records.lifetimes import watch_entries
 from layover.runtime import Runtime
+from layover.values.imports import CLOCK_LEEWAY, EARLIEST
 from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries, Source
 from layover.values.metrics import Metric
 from layover.values.text import sanitise
 
 MAX_IMPORTED = MAX_CORRECTION
 """Characters of an imported entry, and of its evidence."""
-CLOCK_LEEWAY = timedelta(minutes=1)
-"""The lead that another system's clock may have: a time within it counts as now."""
-EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-"""The earliest time that is taken over."""
 _MAX_TRIES = 5
 """Attempts to store an entry while runs teach the same agent others."""
 _SOURCE: Source = "imported"

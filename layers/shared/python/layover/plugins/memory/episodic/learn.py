@@ -23,7 +23,6 @@ from layover.plugins.memory.episodic.rules import (
 )
 from layover.plugins.memory.joint import JOINT_VERSION, PartAnswer
 from layover.plugins.memory.lesson import Lesson
-from layover.plugins.memory.profile.notes import profile_key
 from layover.plugins.memory.requests import Part, memory_model
 from layover.plugins.memory.semantic.embedding import embed
 from layover.plugins.memory.text.reading import cut, render_value
@@ -33,6 +32,7 @@ from layover.values.memory.context import StepUsage
 from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries
 from layover.values.message import DataPart, FilePart, Role, ToolResultPart
 from layover.values.metrics import Metric
+from layover.values.note import profile_key
 from layover.values.prompt import Embedded
 from layover.values.runs.run import MESSAGES_TOOL, RunSnapshot
 

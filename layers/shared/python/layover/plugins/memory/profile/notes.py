@@ -12,17 +12,12 @@ from layover.plugins.memory.profile.plan import plan_lines
 from layover.plugins.memory.text.escape import escape, escape_value
 from layover.values.memory.context import ThreadState
 from layover.values.message import Message, is_context
-from layover.values.note import Note, NoteKey
+from layover.values.note import Note, NoteKey, profile_key
 
 SHARED = "*"
 """Key of the working memory that all of a user's agents share."""
 _BLOCKS = {"profile": "user_profile", "working": "working_memory"}
 """Kind of note -> its block, in the order of the blocks."""
-
-
-def profile_key(agent: str) -> NoteKey:
-    """Return the key of this agent's profile of its user."""
-    return NoteKey(kind="profile", scope="resource", key=agent)
 
 
 def working_key(agent: Agent, thread_id: str) -> NoteKey | None:

@@ -9,11 +9,10 @@ from layover.errors import TooLarge, UnknownAgent
 from layover.plugins.memory.joint import PartAnswer
 from layover.plugins.memory.lesson import Lesson
 from layover.plugins.memory.profile import facts
-from layover.plugins.memory.profile.notes import profile_key
 from layover.plugins.memory.requests import Part, memory_model
 from layover.runtime import Runtime
 from layover.values.base import Json, Time, Value
-from layover.values.note import Note
+from layover.values.note import Note, profile_key
 from layover.values.text import json_size, sanitise
 
 MAX_PROFILE = 64 * 1024

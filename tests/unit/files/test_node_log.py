@@ -11,10 +11,10 @@ import pytest
 
 from layover import Agent, Memory, NodeMemory, ToolContext, tool
 from layover.errors import ConfigurationError, NewerFormat, NotFound, RetryableError
+from layover.files.node_log import COMPRESS_ABOVE, NodeLog
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.keys import Keys
-from layover.plugins.memory.node.store import COMPRESS_ABOVE, NodeLog
 from layover.threads import threads
 from layover.values.deployment.settings import Settings
 from layover.values.message import FilePart, Message, Role, TextPart
