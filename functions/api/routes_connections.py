@@ -9,7 +9,7 @@ from pydantic import Field
 from functions.api.bodies import Consented
 from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import responses
-from layover.approvals.consent import bring_consent
+from layover.plugins.reach.connections.bring import bring_consent
 from layover.plugins.reach.connections.consent import (
     ask_for_consent,
     disconnect_account,

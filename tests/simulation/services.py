@@ -26,6 +26,7 @@ from layover.plugins.memory.extract import extract
 from layover.plugins.people.notify import notify
 from layover.plugins.people.turns import Turns
 from layover.plugins.reach.adapters.grants import TableGrants
+from layover.plugins.reach.connections.accounts import GrantedAccounts
 from layover.ports.channels import ChannelBusy, ChannelPorts
 from layover.ports.grants import GrantPorts
 from layover.ports.platform import ChatModel, OnDelta
@@ -350,6 +351,7 @@ class Services:
             dice=world.rolls,
             settings=world.settings,
             agents=lambda: process.agents,
+            make_accounts=GrantedAccounts,
             allowance=TableAllowance(table, world, counts=counts),
             leases=TableLeases(table),
             channels=self._channels(table) if world.features.channels else ChannelPorts(),
@@ -373,6 +375,7 @@ class Services:
             dice=world.rolls,
             settings=world.settings,
             agents=lambda: world.deployments[-1][2],
+            make_accounts=GrantedAccounts,
         )
 
     def _channels(self, table: Table) -> ChannelPorts:

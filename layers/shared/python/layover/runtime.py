@@ -42,6 +42,7 @@ from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
     from layover.declare import Agent
+    from layover.plugin import Accounts
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Runtime:
     settings: Settings
     agents: "Callable[[], Mapping[str, Agent]]"
     """The user's agents by name. They are imported on first use."""
+    make_accounts: "Callable[[Runtime], Accounts]"
+    """Makes what `accounts` is, over these ports."""
     price: "Callable[[str, Usage], Decimal | None] | None" = None
     """(model, usage) -> USD; None if the price is unknown."""
     window: "Callable[[str], int | None] | None" = None
@@ -87,6 +90,11 @@ class Runtime:
     """Tokens that nobody can guess, and pauses that no two writers share."""
     own_model: Callable[[Model], ChatModel] = lambda model: model
     """Makes the port of a model that an author has brought."""
+
+    @property
+    def accounts(self) -> "Accounts":
+        """Accounts at other services, for tools."""
+        return self.make_accounts(self)
 
     def model_for(self, agent: "Agent", name: str) -> ChatModel:
         """Return the model of this name that an agent asks: its own object, else the deployment's."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.secret import Secret
     from layover.inprocess.driver import InProcess
+    from layover.plugin import Accounts
     from layover.plugins.models.bedrock.chat import BedrockChat
     from layover.plugins.models.providers import Providers
     from layover.plugins.people.adapters.slack import SlackSender
@@ -79,6 +80,7 @@ def runtime() -> Runtime:
         ids=RandomIds(),
         settings=environment().settings,
         agents=_agents,
+        make_accounts=_accounts,
         price=_price,
         window=_window,
         embedder=lazy(_embedder) if _embeds() else None,
@@ -204,6 +206,12 @@ def _tool_servers() -> ports.ToolServers:
     from layover.plugins.reach.mcp.servers import McpServers
 
     return McpServers()
+
+
+def _accounts(runtime: Runtime) -> "Accounts":
+    from layover.plugins.reach.connections.accounts import GrantedAccounts
+
+    return GrantedAccounts(runtime)
 
 
 def _connections() -> ports.GrantPorts:
@@ -701,6 +709,7 @@ def in_memory_runtime(
         ids=ids or RandomIds(),
         settings=environment().settings,
         agents=lambda: all_agents,
+        make_accounts=_accounts,
         price=_price,
         window=_window,
         embedder=embedder or (lazy(_embedder) if _embeds() else None),

@@ -5,10 +5,7 @@ from collections.abc import Collection, Mapping
 
 from layover.approvals.decide import record_decision
 from layover.errors import DecisionError
-from layover.plugins.reach.connections.consent import connections_by_name, finish_consent, view_of
 from layover.runtime import Runtime
-from layover.values.deployment.access import Actor
-from layover.values.grant import ConnectionView
 from layover.values.runs.run import (
     SYSTEM,
     CallRecord,
@@ -22,22 +19,6 @@ from layover.values.runs.run import (
 
 _log = logging.getLogger("layover")
 _PAGE = 100
-
-
-async def bring_consent(runtime: Runtime, actor: Actor, code: str, state: str) -> ConnectionView:
-    """Keep the grant that the actor has brought back from a service, and let the calls go on that waited for
-    it, in all of the actor's runs. Raises as `finish_consent`."""
-    declared = connections_by_name(runtime.agents())
-    connections = {name: connection for name, (connection, _) in declared.items()}
-    grant = await finish_consent(runtime, connections, actor.owner, code, state)
-    decision = Decision(
-        kind=DecisionKind.CONNECTED,
-        decided_by=actor.sub,
-        on_behalf_of=actor.on_behalf_of,
-        at=runtime.clock.now(),
-    )
-    await _go_on(runtime, actor.owner, grant.connection, grant.scopes, decision)
-    return view_of(grant.connection, declared.get(grant.connection), grant)
 
 
 async def go_on_if_connected(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
@@ -54,13 +35,14 @@ async def go_on_if_connected(runtime: Runtime, run: RunMeta, call: CallRecord) -
     await _record(runtime, run, call, decision)
 
 
-async def _go_on(
+async def go_on(
     runtime: Runtime,
     owner: str,
     connection: str,
     scopes: Collection[str],
     decision: Decision,
 ) -> None:
+    """Let the owner's calls go on that waited for these scopes of a connection, in all runs."""
     cursor: str | None = None
     while True:
         page = await runtime.journal.decisions.page_pending(owner, None, _PAGE, cursor)

@@ -18,7 +18,6 @@ from layover.clock import from_rfc3339, rfc3339
 from layover.errors import RetryableError
 from layover.files.store import Files
 from layover.keys import Keys
-from layover.plugins.reach.connections.consent import revoke_all
 from layover.ports import Due
 from layover.retention.erase import LAST_WRITER, erase
 from layover.retention.export_job import drop_export
@@ -63,7 +62,7 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
             await _drop_exports(runtime, owner, until)
             await _close_sockets(runtime, owner)
             # The services are told, too, which the sweeper cannot: it has none of the agents' code.
-            await revoke_all(runtime, owner, until)
+            await runtime.accounts.revoke_all(owner, until)
             await runtime.connections.grants.erase(owner, until)
             # Threads with an active run come first, because that run still writes.
             for head in sorted(heads, key=lambda h: h.active_run is None):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, Connection, ToolContext, tool
-from layover.approvals.consent import bring_consent
 from layover.errors import ConsentRefused, DecisionInvalid, NotFound
 from layover.plugins.reach.adapters.grants import TableGrants
+from layover.plugins.reach.connections.bring import bring_consent
 from layover.plugins.reach.connections.consent import (
     ask_for_consent,
     disconnect_account,

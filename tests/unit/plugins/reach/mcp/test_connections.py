@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Connection, DefinitionError, mcp
-from layover.approvals.consent import bring_consent
 from layover.plugins.reach.adapters.grants import TableGrants
+from layover.plugins.reach.connections.bring import bring_consent
 from layover.plugins.reach.connections.consent import ask_for_consent, disconnect_account
 from layover.plugins.reach.mcp.servers import McpServers
 from layover.ports.grants import GrantPorts

@@ -20,7 +20,6 @@ from layover.declare.tools.untrusted import as_untrusted
 from layover.engine.isolation import isolate
 from layover.engine.tools.elicitation import Exchange
 from layover.errors import DefinitionError, RetryableError, RunFailed
-from layover.plugins.reach.connections.tokens import token_of
 from layover.ports.tool_servers import (
     BytesContent,
     Endpoint,
@@ -160,7 +159,7 @@ async def _ask_for_list(
         token = None
         if server.connection is not None:
             connection = next(c for c in agent.connections if c.name == server.connection)
-            token = await token_of(runtime, connection, ctx.resource_id, rejected)
+            token = await runtime.accounts.token(connection, ctx.resource_id, rejected)
             if token is None:
                 return None
         endpoint = await isolate(_endpoint(server, ctx, token))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from layover.declare.connection import ConsentNeeded
 from layover.declare.context import Attempt, NodeHistory
 from layover.engine.frame_core import FrameCore
 from layover.errors import ConfigurationError, unknown_name
@@ -53,27 +54,16 @@ class LoggedServices:
         return await self._on_loop(self._token(connection, rejected))
 
     async def _token(self, name: str, rejected: str | None) -> str:
-        # Imported only where a tool asks: it would be part of every cold start.
-        from layover.declare.connection import ConsentNeeded
-        from layover.plugins.reach.connections.consent import begin_consent
-        from layover.plugins.reach.connections.tokens import token_of
-
         core, meta = self._core, self._core.state.meta
         connections = {each.name: each for each in core.agent.connections}
         if name not in connections:
             unknown = unknown_name("connection", name, connections)
             raise ConfigurationError(f"agent {core.agent.name!r}: connections: {unknown}")
-        connection = connections[name]
-        token = await token_of(core.runtime, connection, meta.owner, rejected)
+        connection, accounts = connections[name], core.runtime.accounts
+        token = await accounts.token(connection, meta.owner, rejected)
         if token is None:
             raise ConsentNeeded(
-                await begin_consent(
-                    core.runtime,
-                    connection,
-                    meta.owner,
-                    run_id=meta.id,
-                    tool_call_id=self._tool_call_id,
-                )
+                await accounts.begin_consent(connection, meta.owner, meta.id, self._tool_call_id)
             )
         return token
 

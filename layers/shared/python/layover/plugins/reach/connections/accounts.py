@@ -1,0 +1,34 @@
+"""Accounts at other services, as the runtime asks for them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from layover.declare.connection import Connection
+from layover.plugins.reach.connections import consent, tokens
+from layover.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class GrantedAccounts:
+    """`plugin.Accounts` over the grants of `Runtime.connections`."""
+
+    runtime: Runtime
+
+    async def token(
+        self, connection: Connection, owner: str, rejected: str | None = None
+    ) -> str | None:
+        """See `plugin.Accounts`."""
+        return await tokens.token_of(self.runtime, connection, owner, rejected)
+
+    async def begin_consent(
+        self, connection: Connection, owner: str, run_id: str, tool_call_id: str
+    ) -> dict[str, Any]:
+        """See `plugin.Accounts`."""
+        return await consent.begin_consent(
+            self.runtime, connection, owner, run_id=run_id, tool_call_id=tool_call_id
+        )
+
+    async def revoke_all(self, owner: str, until: datetime) -> None:
+        """See `plugin.Accounts`."""
+        await consent.revoke_all(self.runtime, owner, until)
