@@ -19,8 +19,8 @@ from layover.plugins.fronts.chat.threads import chat_thread
 from layover.plugins.fronts.protocols import sse
 from layover.plugins.fronts.protocols.ag_ui import AgUiRun, state_snapshot
 from layover.plugins.fronts.protocols.ui_messages import Approval, approval_of
+from layover.plugins.memory.thread_memory import thread_memory
 from layover.runtime import Runtime
-from layover.threads.memory_view import thread_memory
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import LoggedEvent
 

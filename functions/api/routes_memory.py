@@ -15,8 +15,8 @@ from layover.plugins.memory.episodic import entries, imports
 from layover.plugins.memory.episodic.entries import Entry
 from layover.plugins.memory.profile import profiles as notes
 from layover.plugins.memory.profile.profiles import Profile
+from layover.plugins.memory.thread_memory import ThreadMemory, thread_memory
 from layover.runtime import Runtime
-from layover.threads.memory_view import ThreadMemory, thread_memory
 from layover.values.page import Page
 
 router = new_router()

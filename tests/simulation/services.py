@@ -23,6 +23,7 @@ from layover.inmemory.sender import InMemorySender
 from layover.inmemory.table import InMemoryTable
 from layover.plugins.memory.compaction.compact import compact
 from layover.plugins.memory.extract import extract
+from layover.plugins.memory.turns import RememberedTurns
 from layover.plugins.people.notify import notify
 from layover.plugins.people.turns import Turns
 from layover.plugins.reach.adapters.grants import TableGrants
@@ -351,6 +352,7 @@ class Services:
             dice=world.rolls,
             settings=world.settings,
             agents=lambda: process.agents,
+            make_agent_memory=RememberedTurns,
             make_accounts=GrantedAccounts,
             allowance=TableAllowance(table, world, counts=counts),
             leases=TableLeases(table),
@@ -375,6 +377,7 @@ class Services:
             dice=world.rolls,
             settings=world.settings,
             agents=lambda: world.deployments[-1][2],
+            make_agent_memory=RememberedTurns,
             make_accounts=GrantedAccounts,
         )
 

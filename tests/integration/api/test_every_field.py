@@ -12,9 +12,9 @@ from layover.keys import call_key, child_path, step_key
 from layover.plugins.memory.episodic.entries import Entry
 from layover.plugins.memory.profile.notes import working_key
 from layover.plugins.memory.profile.profiles import Profile
+from layover.plugins.memory.thread_memory import ShownObservation, ThreadMemory
 from layover.ports.memory.personal import StoredKind
 from layover.records.views import run_view
-from layover.threads.memory_view import ShownObservation, ThreadMemory
 from layover.values.base import Value
 from layover.values.decision import ApprovalRule, Decision, Vote
 from layover.values.file import FileFacts

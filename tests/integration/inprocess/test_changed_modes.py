@@ -1,8 +1,8 @@
 """An agent whose compaction mode changed: what its threads start from, what its runs go on with."""
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
+from layover.plugins.memory.thread_memory import ThreadMemory, thread_memory
 from layover.testing import ScriptedModel, call, say
-from layover.threads.memory_view import ThreadMemory, thread_memory
 from layover.values.prompt import Prompt, Reply
 from support.worlds.runs import ANN, Bench
 

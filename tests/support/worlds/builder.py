@@ -11,6 +11,7 @@ from layover.inmemory.journal import in_memory_journal
 from layover.inmemory.model import ScriptedModel
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.turns import RememberedTurns
 from layover.plugins.reach.connections.accounts import GrantedAccounts
 from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
@@ -32,6 +33,7 @@ def build_runtime(*agents: Agent, **ports: Any) -> Runtime:
         "ids": RandomIds(),
         "settings": Settings(),
         "agents": lambda: named,
+        "make_agent_memory": RememberedTurns,
         "make_accounts": GrantedAccounts,
     }
     return Runtime(**{**standard, **given})

@@ -21,6 +21,7 @@ _STORES = (
     "layover.plugins.memory.postgres.memory",
     "psycopg",
 )
+_MEMORY = ("layover.plugins.memory.turns",)
 _STARTS = ("layover.adapters.callbacks.stepfunctions",)
 _MODEL = ("layover.plugins.models.providers", "layover.adapters.http.direct")
 _PRICES = ("layover.plugins.models.prices", "layover.plugins.models.catalogue")
@@ -28,7 +29,7 @@ _PRICES = ("layover.plugins.models.prices", "layover.plugins.models.catalogue")
 MODULES: Mapping[str, tuple[str, ...]] = {
     "api": (*_JOURNAL, *_STORES, *_STARTS),
     "resume": (*_JOURNAL, *_STARTS),
-    "turn": (*_JOURNAL, *_STORES, *_MODEL, *_PRICES),
+    "turn": (*_JOURNAL, *_STORES, *_MEMORY, *_MODEL, *_PRICES),
 }
 """By function. The modules that other functions need differ from one event to the next."""
 

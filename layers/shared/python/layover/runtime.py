@@ -42,7 +42,7 @@ from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
     from layover.declare import Agent
-    from layover.plugin import Accounts
+    from layover.plugin import Accounts, AgentMemory
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Runtime:
     settings: Settings
     agents: "Callable[[], Mapping[str, Agent]]"
     """The user's agents by name. They are imported on first use."""
+    make_agent_memory: "Callable[[Runtime], AgentMemory]"
+    """Makes what `agent_memory` is, over these ports."""
     make_accounts: "Callable[[Runtime], Accounts]"
     """Makes what `accounts` is, over these ports."""
     price: "Callable[[str, Usage], Decimal | None] | None" = None
@@ -90,6 +92,11 @@ class Runtime:
     """Tokens that nobody can guess, and pauses that no two writers share."""
     own_model: Callable[[Model], ChatModel] = lambda model: model
     """Makes the port of a model that an author has brought."""
+
+    @property
+    def agent_memory(self) -> "AgentMemory":
+        """What agents remember."""
+        return self.make_agent_memory(self)
 
     @property
     def accounts(self) -> "Accounts":

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from layover.declare.agent import Agent
     from layover.declare.secret import Secret
     from layover.inprocess.driver import InProcess
-    from layover.plugin import Accounts
+    from layover.plugin import Accounts, AgentMemory
     from layover.plugins.models.bedrock.chat import BedrockChat
     from layover.plugins.models.providers import Providers
     from layover.plugins.people.adapters.slack import SlackSender
@@ -80,6 +80,7 @@ def runtime() -> Runtime:
         ids=RandomIds(),
         settings=environment().settings,
         agents=_agents,
+        make_agent_memory=_agent_memory,
         make_accounts=_accounts,
         price=_price,
         window=_window,
@@ -455,6 +456,12 @@ def _memory() -> ports.MemoryStore:
     return PostgresMemory(_database())
 
 
+def _agent_memory(runtime: Runtime) -> "AgentMemory":
+    from layover.plugins.memory.turns import RememberedTurns
+
+    return RememberedTurns(runtime)
+
+
 @cache
 def _model() -> "Providers | BedrockChat":
     from layover.plugins.models.providers import make_model
@@ -709,6 +716,7 @@ def in_memory_runtime(
         ids=ids or RandomIds(),
         settings=environment().settings,
         agents=lambda: all_agents,
+        make_agent_memory=_agent_memory,
         make_accounts=_accounts,
         price=_price,
         window=_window,

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 
 from layover.context.fit import fit
 from layover.context.rendering import render_notices
@@ -10,32 +9,11 @@ from layover.context.repair import without_orphans
 from layover.context.tokens import estimate, total_tokens
 from layover.declare.agent import Agent
 from layover.values.deployment.settings import Settings
+from layover.values.memory.rendered import RenderedMemory
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import RunMeta, StepRecord
-
-
-@dataclass(frozen=True)
-class RenderedMemory:
-    """Memory's part of a run's prompts, as text. `instructions`: in place of the agent's own text; `system`:
-    behind the instructions; `block`: compacted older messages, before the history; `through`: the last
-    message that `block` stands for; `volatile`: placed before the input's text; `volatile_without_recall`:
-    the same without what was recalled, None if nothing was."""
-
-    system: str = ""
-    block: str = ""
-    through: str | None = None
-    volatile: str = ""
-    instructions: str | None = None
-    volatile_without_recall: str | None = None
-
-    def without_recall(self) -> "RenderedMemory | None":
-        """Return the same without recalled messages and entries; None: it has none."""
-        if self.volatile_without_recall is None:
-            return None
-        less = self.volatile_without_recall
-        return replace(self, volatile=less, volatile_without_recall=None)
 
 
 def build_prompt(

@@ -12,6 +12,7 @@ from layover.context.fit import ASSUMED_WINDOW, room
 from layover.context.tokens import estimate, total_tokens
 from layover.declare.agent import Agent
 from layover.declare.memory import ObservationalMemory, RollingSummary
+from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings
 from layover.values.memory.compaction import Compacted, CompactionKind, Generation
 from layover.values.message import Message, Role
@@ -73,6 +74,12 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
             tail=mode.tail,
         )
     return None
+
+
+def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
+    """Return the limits of the agent's compaction; None if it has none."""
+    model = agent.model or runtime.settings.model
+    return limits(agent, runtime.settings, runtime.window_of(model, agent.model_settings))
 
 
 def _room_left(agent: Agent, window: int | None) -> int:

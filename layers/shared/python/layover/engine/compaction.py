@@ -10,8 +10,6 @@ from layover.context.tokens import counted_tokens, estimate, total_tokens, with_
 from layover.context.waiting import before_waiting
 from layover.engine.frame_core import FrameCore
 from layover.engine.prompter import Prompter
-from layover.plugins.memory.compaction import reflector
-from layover.plugins.memory.compaction.blocks import compaction_block
 from layover.values.memory.compaction import Compacted
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message
@@ -125,7 +123,9 @@ class Compaction:
         compactable = path[: compaction.count_leaving(path, limits.tail, limits.start)]
         freed_tokens = total_tokens([m for m in compactable if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
-        return freed_tokens >= least or reflector.is_due(self._compacted, limits.block)
+        return freed_tokens >= least or self._runtime.agent_memory.is_to_condense(
+            self._compacted, limits.block
+        )
 
     def _was_wait_useless(self) -> bool:
         """Return whether the last wait brought nothing: its compaction did not arrive, and little was added
@@ -187,7 +187,7 @@ class Compaction:
         base, rendered = self._prompter.base, self._prompter.rendered
         if number is None or number == base.generation:
             return
-        block = compaction_block(compacted)
+        block = self._runtime.agent_memory.compacted_text(compacted)
         self._prompter.switch(
             base.model_copy(update={"generation": number, "through": compacted.through}),
             replace(rendered, block=block, through=compacted.through),

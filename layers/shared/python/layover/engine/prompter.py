@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from layover.context.assembly import (
-    RenderedMemory,
     build_prompt,
     drop_compacted,
     messages_room,
@@ -17,6 +16,7 @@ from layover.declare.agent import Agent
 from layover.engine.state import RunState
 from layover.errors import RunFailed
 from layover.values.deployment.settings import Settings
+from layover.values.memory.rendered import RenderedMemory
 from layover.values.message import Message
 from layover.values.prompt import Prompt, ToolSpec
 from layover.values.runs.model_settings import ModelSettings

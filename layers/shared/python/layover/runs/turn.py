@@ -18,7 +18,6 @@ from layover.engine.progress import Aside, Over, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.metering.allowance import find_reached_limit, release_room
-from layover.plugins.memory.compaction.job import limits_of
 from layover.ports import Deadline, RunLog
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.aside import Claim, hand_on, save_ahead, take_back
@@ -267,15 +266,7 @@ def _memory_work_after(
         agent = None
     if agent is None:
         return MemoryWork.NOTHING
-    if limits_of(runtime, agent) is not None:
-        return MemoryWork.CONDENSE
-    memory = agent.memory
-    titled = head is None or head.title is not None
-    teaches = memory.profile or memory.session or (memory.titles and not titled)
-    teaches = teaches or (memory.episodic is not None and memory.episodic.per_turn > 0)
-    # A run's texts are kept for recall however it ended, but memory learns only from a run that succeeded.
-    learns = memory.semantic_recall is not None or (status is Status.SUCCESS and teaches)
-    return MemoryWork.LEARN if learns else MemoryWork.NOTHING
+    return runtime.agent_memory.work_after(agent, status, head)
 
 
 def _result(

@@ -16,7 +16,6 @@ from layover.errors import Conflict, InvalidRequest, NotFound, ThreadBusy, TooLa
 from layover.ids import derive_id
 from layover.keys import can_be_id
 from layover.metering.allowance import may_embed
-from layover.plugins.memory.semantic.recall import texts_of_import
 from layover.records.lifetimes import watch_thread
 from layover.records.threads import head_of, is_thread_id, thread_id_of
 from layover.runtime import Runtime
@@ -106,9 +105,9 @@ async def _import(
     messages = _messages(runtime, base, request, contents, adds=adds)
     texts: Sequence[IndexedText] = ()
     if adds:
-        agent = runtime.agents()[request.agent]
+        agent, memory = runtime.agents()[request.agent], runtime.agent_memory
         embeds = await may_embed(runtime, base.owner)
-        texts = await texts_of_import(runtime, base.owner, agent, messages, embeds=embeds)
+        texts = await memory.texts_of_import(base.owner, agent, messages, embeds=embeds)
     if new_head is not None:
         # Before the database has anything that no head leads to.
         at = runtime.clock.now() + runtime.settings.sweep_patience

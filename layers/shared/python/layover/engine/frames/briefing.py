@@ -1,12 +1,10 @@
 """The briefing of a sub-agent (docs/sub-agents.md#briefing)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from layover.ids import derive_id
-from layover.plugins.memory.profile.iteration_log import previous_attempts
-from layover.values.memory.context import LoggedAttempt
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import RunMeta
 
@@ -15,16 +13,16 @@ def make_briefing(
     meta: RunMeta,
     child_id: str,
     args: Mapping[str, Any],
-    attempts: Sequence[LoggedAttempt],
+    attempts: str,
     now: datetime,
 ) -> Message:
     """Return the child's input as one text each for the task, the facts that it needs, and earlier
-    attempts."""
+    attempts (`attempts`, as the child reads them)."""
     context = args.get("context")
     texts = (
         str(args["input"]),
         f"<context>\n{context}\n</context>" if context else "",
-        previous_attempts(attempts),
+        attempts,
     )
     return Message(
         id=derive_id("msg", child_id, "input"),

@@ -40,7 +40,6 @@ from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.first_window import FirstWindow
-from layover.engine.tools.hidden_messages import messages_tool
 from layover.engine.tools.nothing_new import Loop, NothingNew
 from layover.engine.tools.results import opens_results, result_tool
 from layover.engine.tools.search import search_tool, specs_of, uses_search
@@ -157,8 +156,8 @@ class Frame:
         """Return the tool that reads what compaction hid, if the agent has one."""
         if MESSAGES_TOOL not in agent.built_in_tools:
             return []
-        meta, memory = self._state.meta, self._invocation.runtime.memory
-        return [messages_tool(meta, memory, lambda: self._prompter.rendered.through)]
+        memory = self._invocation.runtime.agent_memory
+        return [memory.messages_tool(self._state.meta, lambda: self._prompter.rendered.through)]
 
     def _specs(self, agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list[ToolSpec]:
         """Return the tools that the next step's model is shown: that for hidden messages if there are any."""

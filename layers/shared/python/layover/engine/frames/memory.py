@@ -4,21 +4,15 @@ notes, and the tools of its Memory."""
 from contextlib import nullcontext
 from copy import copy
 
-from layover.context.assembly import RenderedMemory
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import inherited_hooks
 from layover.declare.memory import Memory
 from layover.engine.frames.node_history import own_history
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.state import RunState
-from layover.plugins.memory.profile.notes import (
-    note_keys,
-    system_blocks,
-    without_deleted,
-    working_key,
-)
-from layover.plugins.memory.tools import built_in_tools
 from layover.runtime import Runtime
+from layover.values.memory.context import TurnContext
+from layover.values.memory.rendered import RenderedMemory
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot
 from layover.values.span import MemoryRead
@@ -52,8 +46,7 @@ async def sub_agent_input(
     """Return a sub-agent's input like that of a run's own turn, without the parts that belong to the thread:
     its messages and their compaction, its session memory and its plan. The sub-agent keeps the snapshot of
     its first step, minus what has been deleted since."""
-    meta = state.meta
-    keys = note_keys(agent, meta.thread_id)
+    meta, memory = state.meta, runtime.agent_memory
     # One that goes on keeps what was found.
     searches = (
         nullcontext(MemoryRead())
@@ -61,23 +54,16 @@ async def sub_agent_input(
         else runtime.tracing.search(meta, agent.name, state.path)
     )
     with searches as read:
-        notes = await runtime.memory.read_notes(meta.owner, keys) if keys else ()
+        notes = tuple(await memory.read_notes(agent, meta))
         history = await own_history(runtime, agent, meta)
         present = [note for note in notes if note.version]
         read.notes, read.messages = len(present), len(history)
         read.texts = (*(note.value for note in present), *(m.text for m in history))
     base = state.base or PromptSnapshot(as_of=meta.input.created_at, notes=notes)
-    key = working_key(agent, meta.thread_id)
     return TurnInput(
         history,
         base,
-        RenderedMemory(system=system_blocks(without_deleted(n, notes) for n in base.notes)),
-        built_in_tools(
-            agent,
-            runtime.memory,
-            meta,
-            runtime.clock,
-            next((n for n in base.notes if n.key == key), None),
-        ),
+        memory.render(base, TurnContext(notes=notes), meta.input),
+        memory.tools(agent, meta, base, embeds=False),
         model_settings=settings,
     )

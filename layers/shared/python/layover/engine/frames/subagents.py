@@ -41,7 +41,8 @@ class NestedRuns:
         assert ready.tool.delegate is not None
         meta, delegate = self._state.meta, ready.tool.delegate
         name = delegate.agent.name
-        attempts = await self._runtime.memory.attempts(meta.owner, meta.thread_id, name)
+        log = await self._runtime.memory.attempts(meta.owner, meta.thread_id, name)
+        attempts = self._runtime.agent_memory.attempts_text(log)
         now = self._runtime.clock.now()
         child_id = derive_id("run", meta.id, call.key)
         input_message = make_briefing(meta, child_id, ready.args.as_dict(), attempts, now)

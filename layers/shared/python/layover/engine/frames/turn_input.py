@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from layover.context.assembly import RenderedMemory
 from layover.declare.tools.tool import AnyTool
 from layover.engine.compaction import CompactionState
+from layover.values.memory.rendered import RenderedMemory
 from layover.values.message import Message
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import PromptSnapshot

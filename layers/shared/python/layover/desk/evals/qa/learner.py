@@ -7,13 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 from layover.clock import ManualClock
+from layover.context.compaction import limits_of
 from layover.declare.agent import Agent
 from layover.declare.context import RunContext
 from layover.declare.memory import EpisodicMemory, Memory, ObservationalMemory, SemanticRecall
 from layover.desk.evals.qa.data import Conversation, Question, Said
 from layover.keys import step_key
 from layover.plugins.memory.compaction import observe
-from layover.plugins.memory.compaction.job import CompactionJob, limits_of
+from layover.plugins.memory.compaction.job import CompactionJob
 from layover.plugins.memory.learning import learn
 from layover.plugins.memory.record import record
 from layover.ports import ChatModel, Embedder

@@ -6,10 +6,11 @@ import logging
 from datetime import timedelta
 
 from layover import logs
+from layover.context.compaction import limits_of
 from layover.context.transcript import branch, own_steps
 from layover.errors import LayoverError
 from layover.plugins.memory.compaction import observe, summarise
-from layover.plugins.memory.compaction.job import CompactionJob, limits_of
+from layover.plugins.memory.compaction.job import CompactionJob
 from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload
 from layover.values.runs.run import RunSnapshot

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from layover.context.compaction import Limits, limits
+from layover.context.compaction import Limits
 from layover.context.fit import ASSUMED_WINDOW, room
 from layover.context.tokens import estimate
 from layover.context.waiting import before_waiting
@@ -186,9 +186,3 @@ class CompactionJob:
             u.model_copy(update={"step": f"{u.step}/{self.runtime.ids.new('use')}"}) for u in usage
         ]
         await self.runtime.memory.spend(self.meta.owner, self.meta.thread_id, self.meta.id, rows)
-
-
-def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
-    """Return the limits of the agent's compaction; None if it has none."""
-    model = agent.model or runtime.settings.model
-    return limits(agent, runtime.settings, runtime.window_of(model, agent.model_settings))
