@@ -7,7 +7,7 @@ import pytest
 from eval import observing
 from eval.cases import Observed, matches, observed
 from eval.scores import judged
-from layover.plugins.memory.compaction import observer
+from layover.plugins.memory.compaction.blocks import render_observations
 
 
 def each(*, telling: bool = False) -> pytest.MarkDecorator:
@@ -49,7 +49,7 @@ def test_the_observer_is_shown_no_secret_and_nothing_that_closes_its_block(case:
 
 @each(telling=True)
 def test_observations_cannot_close_their_block(case: Observed) -> None:
-    shown = observer.render(observing.lines(case, case.scripted))
+    shown = render_observations(observing.lines(case, case.scripted))
     assert shown.count("</observations>") == 1
     assert "<system>" not in shown
 

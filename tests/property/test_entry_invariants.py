@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import EpisodicMemory
+from layover.plugins.memory.episodic.rendering import entry_lines, memory_block
 from layover.plugins.memory.episodic.rules import (
     check_entries,
-    entry_lines,
     hash_of,
-    memory_block,
     select,
 )
 from layover.plugins.memory.ranking import cosine

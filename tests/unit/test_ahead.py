@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,24 @@ from layover.ahead import MODULES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
+LEARNS = (
+    *("extract", "learning", "lesson", "joint", "record", "requests", "titles"),
+    *(
+        f"compaction.{name}"
+        for name in ("job", "observation_lines", "observe", "observer", "reflector", "summary")
+    ),
+    *(
+        f"episodic.{name}"
+        for name in ("contradiction", "learn", "person", "rules", "subject", "succession")
+    ),
+    *("profile.facts", "profile.profiles"),
+    *(
+        f"text.{name}"
+        for name in ("acceptance", "answers", "dates", "evidence", "groups", "languages")
+    ),
+    *(f"text.{name}" for name in ("likeness", "opposites", "quoted", "reading", "redaction")),
+)
+"""The modules of memory that a run needs once it is over, and no turn does."""
 FUNCTION = {"AWS_LAMBDA_FUNCTION_NAME": "a-function"}
 CODE = """
 import gc, json, os, sys
@@ -69,6 +88,19 @@ def test_agents_that_cannot_be_loaded_fail_where_they_are_used() -> None:
 def test_process_that_may_never_be_used_imports_nothing_ahead() -> None:
     modules, _ = loaded("turn")
     assert not {"psycopg", "httpx2", "layover.adapters.aws.client"} & modules
+
+
+def test_a_turn_imports_what_reads_memory_and_nothing_that_learns() -> None:
+    learns = {f"layover.plugins.memory.{name}" for name in LEARNS}
+    assert all(find_spec(name) for name in learns)
+    modules, _ = loaded("turn", AWS_LAMBDA_INITIALIZATION_TYPE="snap-start")
+    assert "layover.plugins.memory.turns" in modules
+    assert not learns & modules
+
+
+def test_functions_import_no_memory_before_they_ask_it() -> None:
+    modules, _ = loaded("turn")
+    assert not {name for name in modules if name.startswith("layover.plugins.")}
 
 
 @pytest.mark.parametrize("agents", ["no_such_module", "functions.user_agents"])

@@ -12,17 +12,16 @@ from layover import EpisodicMemory
 from layover.plugins.memory.episodic import rules as entries
 from layover.plugins.memory.episodic.contradiction import contradicts
 from layover.plugins.memory.episodic.person import without_reminder
+from layover.plugins.memory.episodic.rendering import age, entry_lines, memory_block
 from layover.plugins.memory.episodic.rules import (
     EntryCheck,
     Refusal,
-    age,
     check_entries,
-    entry_lines,
-    memory_block,
 )
 from layover.plugins.memory.episodic.search import entry_words, similar_cosine
 from layover.plugins.memory.lesson import dialogue_of
-from layover.plugins.memory.requests import KINDS, prompt_file
+from layover.plugins.memory.prompts import prompt_file
+from layover.plugins.memory.requests import KINDS
 from layover.plugins.memory.semantic.cosines import min_cosine
 from layover.plugins.memory.text.index_words import head
 from layover.values.memory.entry import MemoryEntry, SimilarEntry

@@ -15,7 +15,7 @@ from layover.plugins.memory.profile.notes import (
     without_deleted,
     working_key,
 )
-from layover.plugins.memory.requests import prompt_file
+from layover.plugins.memory.prompts import prompt_file
 from layover.plugins.memory.text.escape import escape
 from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.note import Note, NoteKey, profile_key

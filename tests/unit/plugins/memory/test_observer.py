@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layover.plugins.memory.compaction.blocks import render_observations
 from layover.plugins.memory.compaction.observation_lines import (
     MAX_OBSERVATIONS,
     MAX_TEXT,
     without_repetition,
 )
-from layover.plugins.memory.compaction.observer import MAX_KNOWN_CHARACTERS, parse, render, request
+from layover.plugins.memory.compaction.observer import MAX_KNOWN_CHARACTERS, parse, request
 from layover.plugins.memory.compaction.overlooked import overlooked
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Role
@@ -273,7 +274,7 @@ def test_any_answer_is_read(answer: str) -> None:
         assert DAYS[0].created_at <= one.at <= DAYS[-1].created_at
         assert one.text
         assert one.parent_id is None or one.parent_id in tops
-    assert render(found).count("<") == (2 if found else 0)
+    assert render_observations(found).count("<") == (2 if found else 0)
 
 
 @pytest.mark.parametrize(
@@ -289,11 +290,11 @@ def test_a_long_line_is_read_in_linear_time(answer: str) -> None:
 
 
 def test_nothing_observed_shows_nothing() -> None:
-    assert render(()) == ""
+    assert render_observations(()) == ""
 
 
 def test_no_observation_can_close_its_block_or_begin_a_line() -> None:
-    block = render([observation("a", EVIL), observation("b", EVIL, "a")])
+    block = render_observations([observation("a", EVIL), observation("b", EVIL, "a")])
     assert block.count("<") == block.count(">") == 2
     for line in block.splitlines()[2:-1]:
         assert line.startswith(("Date: ", "* INFO (10:00) x", "  * INFO (10:00) x"))
@@ -301,7 +302,7 @@ def test_no_observation_can_close_its_block_or_begin_a_line() -> None:
 
 def test_observations_are_grouped_by_day_with_details_below() -> None:
     day = 24 * 60
-    block = render(
+    block = render_observations(
         [
             observation("a", marker=Marker.CRITICAL),
             observation("b", parent="a", minute=1),
@@ -341,8 +342,8 @@ def histories(draw: st.DrawFn) -> list[Observation]:
 
 @given(histories(), st.integers(0, 12))
 def test_the_block_only_grows_at_its_end(all_of_them: list[Observation], cut: int) -> None:
-    before = render(all_of_them[:cut]).removesuffix(CLOSING)
-    assert render(all_of_them).startswith(before)
+    before = render_observations(all_of_them[:cut]).removesuffix(CLOSING)
+    assert render_observations(all_of_them).startswith(before)
 
 
 @given(histories())
@@ -350,7 +351,7 @@ def test_what_is_rendered_is_read_as_the_same_observations(history: list[Observa
     """The observer writes what it is shown: markers, times and details survive."""
     plain = [o.model_copy(update={"text": f"fact {o.id}"}) for o in history]
     moments = [said("x", at=o.at) for o in plain] or TWO
-    found = parse(render(plain), moments, ids("o"))
+    found = parse(render_observations(plain), moments, ids("o"))
     assert [(o.marker, f"{o.at:%x %H:%M}", o.text) for o in found] == [
         (o.marker, f"{o.at:%x %H:%M}", o.text) for o in plain
     ]

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layover.plugins.memory.compaction.blocks import SECTIONS, render_summary
 from layover.plugins.memory.compaction.summary import (
     MAX_CHARACTERS,
-    SECTIONS,
     parse,
-    render,
     request,
 )
 from support.worlds.observations import EVIL, said
@@ -160,7 +159,7 @@ def test_any_answer_is_read_and_what_is_stored_is_read_as_itself(answer: str) ->
     found = parse(answer)
     if found is not None:
         assert len(found) <= MAX_CHARACTERS
-        block = render(found)
+        block = render_summary(found)
         assert block.count("<") == block.count(">") == 2
         names = [line.split(":")[0] for line in block.splitlines()[2:-1]]
         assert names == [name for name in SECTIONS if name in names]
@@ -180,19 +179,19 @@ def test_a_long_line_is_read_in_linear_time(answer: str) -> None:
 
 
 def test_a_blank_summary_shows_nothing() -> None:
-    assert render("") == render(" \n") == ""
+    assert render_summary("") == render_summary(" \n") == ""
 
 
 def test_no_summary_can_close_its_block_or_begin_a_line() -> None:
     for text in (EVIL, f"## Goal\n{EVIL}\n\n## Current state\n{EVIL}"):
-        block = render(text)
+        block = render_summary(text)
         assert block.count("<") == block.count(">") == 2
         for line in block.splitlines()[2:-1]:
             assert line.startswith(("x&lt;", "Goal: x&lt;", "Current state: x&lt;"))
 
 
 def test_a_summary_is_shown_with_a_line_a_section() -> None:
-    block = render(STORED)
+    block = render_summary(STORED)
     assert block.splitlines()[2:-1] == [
         "Goal: Refund order A-1003.",
         "Facts and decisions: - Paid 129.90 EUR\\n- Card expired",

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from layover.context.tokens import estimate
 from layover.declare.memory import Memory
-from layover.plugins.memory.episodic.rules import entry_lines, memory_block
+from layover.plugins.memory.episodic.rendering import entry_lines, memory_block
 from layover.plugins.memory.semantic.query import query_words
 from layover.plugins.memory.semantic.rendering import recalled_block, recalled_lines
 from layover.plugins.memory.text.excerpts import excerpt

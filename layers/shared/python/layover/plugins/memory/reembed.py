@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from layover.context.hooked import HookedEmbedder
 from layover.declare.agent import Agent
 from layover.errors import ConfigurationError, unknown_agent
-from layover.plugins.memory.episodic.entries import episodic_embedder
+from layover.plugins.memory.episodic.around_turns import episodic_embedder
 from layover.plugins.memory.semantic import query as recall
 from layover.plugins.memory.semantic.embedding import embed
 from layover.ports import Embedder

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from layover.context.hooked import ask_model
@@ -16,6 +15,7 @@ from layover.context.literal import literal_settings, room_to_think
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.errors import ContextLengthExceeded, ModelError
+from layover.plugins.memory.prompts import prompt_file
 from layover.plugins.memory.text.forms import bare
 from layover.runtime import Runtime
 from layover.values.message import Message, Role, TextPart
@@ -272,12 +272,6 @@ def _whole(reply: Reply, prompt: Prompt, meta: RunMeta) -> Reply:
     if prompt.output is not None or "\n" not in reply.text:
         return reply
     return reply.model_copy(update={"text": reply.text.rpartition("\n")[0]})
-
-
-@cache
-def prompt_file(name: str) -> str:
-    """Return the text of a file of `prompts`."""
-    return files("layover.plugins.memory").joinpath(f"prompts/{name}.md").read_text("utf-8")
 
 
 def is_example(task: str, evidence: str) -> bool:

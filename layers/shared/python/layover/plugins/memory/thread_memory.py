@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from layover.context.compaction import limits_of
 from layover.context.tokens import estimate
-from layover.plugins.memory.compaction.blocks import compaction_block
-from layover.plugins.memory.compaction.summary import render as render_summary
+from layover.plugins.memory.compaction.blocks import compaction_block, render_summary
 from layover.plugins.memory.profile.notes import system_blocks, volatile_blocks, working_key
 from layover.records.threads import head_of
 from layover.runtime import Runtime

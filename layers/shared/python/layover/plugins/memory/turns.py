@@ -9,14 +9,13 @@ from layover.context.compaction import limits_of
 from layover.declare.agent import Agent
 from layover.declare.tools.tool import AnyTool
 from layover.plugin import Turn
-from layover.plugins.memory.compaction.blocks import compaction_block
-from layover.plugins.memory.compaction.reflector import is_due
-from layover.plugins.memory.episodic.entries import (
+from layover.plugins.memory.compaction.blocks import compaction_block, is_due
+from layover.plugins.memory.episodic.around_turns import (
     count_cut_entries,
     episodic_embedder,
     turn_entries,
 )
-from layover.plugins.memory.episodic.rules import memory_block
+from layover.plugins.memory.episodic.rendering import memory_block
 from layover.plugins.memory.hidden_messages import messages_tool
 from layover.plugins.memory.injection import Injection, choose_injection, recall_budget
 from layover.plugins.memory.profile.iteration_log import previous_attempts

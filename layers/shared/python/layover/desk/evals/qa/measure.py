@@ -9,7 +9,7 @@ from layover.desk.evals.qa.judge import PAIRS, SYSTEM, Judgement, digest, judge,
 from layover.desk.evals.qa.learner import ANSWERING, Learner, Models, Reply
 from layover.desk.evals.qa.results import Answered, KnownPair, Learned, Results, Setup
 from layover.errors import LayoverError
-from layover.plugins.memory.requests import prompt_file
+from layover.plugins.memory.prompts import prompt_file
 from layover.ports import ChatModel, Embedder
 
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from itertools import accumulate, chain
+from itertools import chain
 
 from layover.lazy import lazy_pattern
-from layover.plugins.memory.text.escape import escape
+from layover.plugins.memory.compaction.blocks import INDENT
 from layover.plugins.memory.text.evidence import normalise
 from layover.plugins.memory.text.likeness import (
     Phrase,
@@ -19,14 +19,13 @@ from layover.plugins.memory.text.likeness import (
     subject,
 )
 from layover.plugins.memory.text.redaction import redact
-from layover.values.memory.compaction import Marker, Observation, Stretch
+from layover.values.memory.compaction import Marker, Observation
 from layover.values.text import sanitise
 
 MAX_TEXT = 1_000
 """Characters of an observation."""
 MAX_OBSERVATIONS = 200
 """Observations of one answer; the rest is dropped."""
-INDENT = "  "
 SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 """The heaviest first."""
 _FINAL = " .,;:!\u2026\u3002\uff01"
@@ -85,45 +84,6 @@ _THINKING = lazy_pattern(
     r"^[ \t]*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?^[ \t]*</think(?:ing)?>[ \t]*$",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
-
-
-def lines(
-    observations: Sequence[Observation],
-    numbered: bool = False,
-    stretches: Sequence[Stretch] = (),
-) -> list[str]:
-    """Return the observations as lines, in order, with a `Date:` line when the day changes. A detail stands
-    below its parent only if it follows it. `numbered`: each line shows its number, from 1,
-    for the reflector. `stretches`: above the first observation of each, a line has the numbers of its
-    messages; the path's first is 1. Escaped."""
-    result: list[str] = []
-    day: date | None = None
-    top: str | None = None
-    numbers = _numbers(stretches)
-    for place, one in enumerate(observations):
-        if place in numbers:
-            result.append(numbers[place])
-        detail = one.parent_id is not None and one.parent_id == top
-        at = one.at.astimezone(UTC)
-        if not detail:
-            top = one.id
-            if at.date() != day:
-                day = at.date()
-                result.append(f"Date: {day.isoformat()}")
-        name = f"[{place + 1}] " if numbered else ""
-        text = f"{name}{one.marker.value} ({at:%H:%M}) {one.text.strip()}"
-        result.append(f"{INDENT if detail else ''}* {escape(text)}")
-    return result
-
-
-def _numbers(stretches: Sequence[Stretch]) -> dict[int, str]:
-    """Return place of an observation -> the line above it."""
-    places = accumulate((s.observations for s in stretches), initial=0)
-    return {
-        place: f"Messages {s.after_depth + 2} to {s.through_depth + 1}:"
-        for place, s in zip(places, stretches, strict=False)
-        if s.observations
-    }
 
 
 def without_repetition(

@@ -9,6 +9,7 @@ from layover.context import compaction
 from layover.context.compaction import with_slices
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.compaction import observer, reflector
+from layover.plugins.memory.compaction.blocks import is_due, render_observations
 from layover.plugins.memory.compaction.job import CompactionJob, ParsedReply
 from layover.plugins.memory.compaction.observation_lines import latest, without_repetition
 from layover.plugins.memory.compaction.overlooked import overlooked
@@ -134,7 +135,7 @@ async def _observe(
         after_message_id=after,
         through_message_id=messages[-1].id,
         observations=lines,
-        token_count=estimate(observer.render(lines)),
+        token_count=estimate(render_observations(lines)),
         prompt_version=observer.PROMPT_VERSION,
         model=answer.model,
         at=job.runtime.clock.now(),
@@ -159,7 +160,7 @@ async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Messa
     after = with_slices(current, len(ready))
     messages = path[: _count_covered(path, ready)]
     job.count_savings(
-        messages, observer.render(after.observations), observer.render(current.observations)
+        messages, render_observations(after.observations), render_observations(current.observations)
     )
     return True
 
@@ -172,7 +173,7 @@ async def _reflect(job: CompactionJob, current: Compacted, *, waits: bool = Fals
         return False
     lines = latest(current.observations)
     left = current.model_copy(update={"observations": lines})
-    if job.limits.block is None or not reflector.is_due(left, job.limits.block):
+    if job.limits.block is None or not is_due(left, job.limits.block):
         if len(lines) == len(current.observations):
             return False
         reflection = _reflection(job, generation, lines, "", LATEST_VERSION)
@@ -218,7 +219,7 @@ def _reflection(
         kind="reflection",
         through_message_id=generation.through_message_id,
         observations=observations,
-        token_count=estimate(observer.render(observations)),
+        token_count=estimate(render_observations(observations)),
         prompt_version=version,
         model=model,
         at=job.runtime.clock.now(),

@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cache
 
+from layover.plugins.memory.compaction.blocks import observation_lines
 from layover.plugins.memory.compaction.line_limit import within_limit
 from layover.plugins.memory.compaction.meaning import with_true_dates
-from layover.plugins.memory.compaction.observation_lines import lines, read
+from layover.plugins.memory.compaction.observation_lines import read
 from layover.plugins.memory.compaction.planted import without_planted
 from layover.plugins.memory.profile.notes import block
-from layover.plugins.memory.requests import prompt_file, text_prompt
+from layover.plugins.memory.prompts import prompt_file
+from layover.plugins.memory.requests import text_prompt
 from layover.plugins.memory.text.evidence import normalise
 from layover.plugins.memory.text.reading import transcript
-from layover.values.memory.compaction import Observation, Stretch
+from layover.values.memory.compaction import Observation
 from layover.values.message import Message
 from layover.values.prompt import Prompt
 
@@ -31,7 +33,7 @@ def request(
 ) -> Prompt:
     """Return the request for observations of these messages (at least one, oldest first); `earlier`: those of
     the branch so far, as context; `names`: of the speakers, by role."""
-    blocks = [block("known_observations", lines(_newest(earlier)))] if earlier else []
+    blocks = [block("known_observations", observation_lines(_newest(earlier)))] if earlier else []
     blocks.append(block("transcript", [*_transcript(messages, names)]))
     return text_prompt("observer", model, "\n\n".join(blocks), messages[-1].created_at)
 
@@ -46,12 +48,6 @@ def parse(
     observations = read(answer, [m.created_at for m in messages], new_id)
     observations = without_planted(_without_examples(observations), messages)
     return tuple(with_true_dates(one) for one in within_limit(observations, messages))
-
-
-def render(observations: Sequence[Observation], stretches: Sequence[Stretch] = ()) -> str:
-    """Return the `<observations>` block of a prompt; "" if there are none. It only grows at its end when
-    observations are added. `stretches`: the messages that they are of, which the block names."""
-    return block("observations", lines(observations, stretches=stretches)) if observations else ""
 
 
 def _newest(observations: Sequence[Observation]) -> Sequence[Observation]:

@@ -10,18 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from layover.plugins.memory.compaction.blocks import observation_lines, render_observations
 from layover.plugins.memory.compaction.observation_lines import (
     SEVERITY,
-    lines,
     read_marker,
     tidy,
     without_repetition,
 )
-from layover.plugins.memory.compaction.observer import render
 from layover.plugins.memory.profile.notes import block
 from layover.plugins.memory.requests import text_prompt
 from layover.plugins.memory.text.answers import json_object, objects, text_of
-from layover.values.memory.compaction import Compacted, Marker, Observation
+from layover.values.memory.compaction import Marker, Observation
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 from layover.values.tokens import estimate
@@ -32,15 +31,6 @@ TARGET = 0.7
 """The share of the limit that observations should have after a reflection: new ones need room, too."""
 
 
-def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
-    """Return whether the observations that take effect exceed `max_tokens`, and new ones have arrived since
-    they were last condensed."""
-    generation = compacted.generation
-    if generation is None or generation.kind != "observations" or max_tokens is None:
-        return False
-    return estimate(render(compacted.observations)) > max_tokens
-
-
 def target_of(max_tokens: int) -> int:
     """Return the tokens that observations should have after a reflection."""
     return int(max_tokens * TARGET)
@@ -48,12 +38,12 @@ def target_of(max_tokens: int) -> int:
 
 def size(observations: Sequence[Observation]) -> int:
     """Return the tokens of observations in a prompt, by estimate."""
-    return estimate(render(observations))
+    return estimate(render_observations(observations))
 
 
 def request(model: str, observations: Sequence[Observation], target: int) -> Prompt:
     """Return the request to condense these observations (at least one, oldest first) to `target` tokens."""
-    log = block("observation_log", lines(observations, numbered=True))
+    log = block("observation_log", observation_lines(observations, numbered=True))
     aim = f"It has {size(observations)} tokens. At most {target} should be left."
     return text_prompt("reflector", model, f"{log}\n{aim}", observations[-1].at)
 

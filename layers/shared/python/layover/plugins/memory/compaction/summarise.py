@@ -3,6 +3,7 @@
 from layover.context import compaction
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.compaction import summary
+from layover.plugins.memory.compaction.blocks import render_summary
 from layover.plugins.memory.compaction.job import CompactionJob
 from layover.values.memory.compaction import NewGeneration
 
@@ -31,7 +32,7 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
     if answer is None:
         return "failed"
     text = answer.value
-    block = summary.render(text)
+    block = render_summary(text)
     generation = NewGeneration(
         kind="summary",
         after_message_id=current.through,
@@ -44,5 +45,5 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
     )
     if await job.replace(generation, current.generation, answer.replies) is None:
         return "nothing"
-    job.count_savings(old, block, summary.render(current.summary) if current.summary else "")
+    job.count_savings(old, block, render_summary(current.summary) if current.summary else "")
     return "compacted"

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from layover.lazy import lazy_pattern
+from layover.plugins.memory.compaction.blocks import SECTIONS, summary_lines
 from layover.plugins.memory.compaction.observation_lines import without_thinking
 from layover.plugins.memory.profile.notes import block
 from layover.plugins.memory.requests import text_prompt
 from layover.plugins.memory.text.answers import json_object
-from layover.plugins.memory.text.escape import escape
 from layover.plugins.memory.text.evidence import normalise
 from layover.plugins.memory.text.reading import transcript
 from layover.plugins.memory.text.redaction import redact
@@ -20,15 +20,6 @@ PROMPT_VERSION = "summary-1"
 """Changes with `prompts/summary.md`; each summary names the version that made it."""
 MAX_CHARACTERS = 8_000
 """Characters of a summary, headings included."""
-SECTIONS = {
-    "Goal": 1_000,
-    "Facts and decisions": 3_400,
-    "Current state": 1_500,
-    "Open issues": 1_400,
-    "Next step": 500,
-}
-"""The sections, each with its limit in characters."""
-
 _NAMES = {
     "Goal": r"goals?|objectives?",
     "Facts and decisions": r"(?:key )?facts(?: (?:and|&) decisions)?|(?:key )?decisions",
@@ -65,7 +56,7 @@ def request(
 ) -> Prompt:
     """Return the request to summarise these messages (at least one, oldest first) with the summary of the
     messages before them. `names`: of the speakers, by role."""
-    blocks = [block("previous_summary", _lines(previous))] if previous else []
+    blocks = [block("previous_summary", summary_lines(previous))] if previous else []
     blocks.append(block("transcript", transcript(messages, names)))
     return text_prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
 
@@ -89,19 +80,6 @@ def parse(answer: str) -> str | None:
     if not _useful(texts):
         return None
     return "\n\n".join(f"## {name}\n{body}" for name, body in texts.items())
-
-
-def render(summary: str) -> str:
-    """Return the `<summary>` block of a prompt, one line for each section; "" for a blank summary."""
-    return block("summary", _lines(summary)) if summary.strip() else ""
-
-
-def _lines(summary: str) -> list[str]:
-    """Return one escaped line for each section of a stored summary; a text without sections is one line."""
-    pieces = re.split(rf"^## ({'|'.join(SECTIONS)})$", summary, flags=re.MULTILINE)
-    head = [escape(pieces[0].strip())] if pieces[0].strip() else []
-    sections = zip(pieces[1::2], pieces[2::2], strict=True)
-    return head + [f"{name}: {escape(text.strip())}" for name, text in sections]
 
 
 def _useful(sections: Mapping[str, object]) -> bool:

@@ -13,7 +13,7 @@ from layover.declare.agent import Agent
 from layover.declare.memory import EpisodicMemory
 from layover.plugins.memory.episodic import rules as entries
 from layover.plugins.memory.episodic import search as entry_search
-from layover.plugins.memory.episodic.entries import episodic_embedder
+from layover.plugins.memory.episodic.around_turns import episodic_embedder
 from layover.plugins.memory.episodic.rules import (
     Candidate,
     Refusal,

@@ -1,6 +1,6 @@
-"""Rules of episodic memory: the entries that a prompt shows, and those that a turn may add
-(docs/behaviour.md#episodic-prompt). A model proposes entries, each with its evidence; an entry without
-evidence in the turn is dropped here, whatever the model answered. Pure."""
+"""Rules of episodic memory: the entries that a turn may add (docs/behaviour.md#episodic-prompt). A model
+proposes entries, each with its evidence; an entry without evidence in the turn is dropped here, whatever the
+model answered. Pure."""
 
 import hashlib
 import json
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
-from functools import cache
 from typing import Any
 
 from layover.declare.memory import EpisodicMemory
@@ -33,12 +32,10 @@ from layover.plugins.memory.requests import (
     Part,
     is_example,
     memory_prompt,
-    prompt_file,
 )
 from layover.plugins.memory.text.acceptance import accepts
 from layover.plugins.memory.text.answers import json_object, objects, text_of
 from layover.plugins.memory.text.dates import without_resolved_dates
-from layover.plugins.memory.text.escape import escape
 from layover.plugins.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.plugins.memory.text.languages import is_translation
 from layover.plugins.memory.text.likeness import MIN_TOPICS, adds_nothing, denies, statement
@@ -137,49 +134,6 @@ class EntryCheck:
 
     candidates: list[Candidate]
     refusals: Counter[Refusal] = field(default_factory=Counter)
-
-
-# The entries in a prompt
-
-
-def entry_lines(entries: Sequence[MemoryEntry], as_of: datetime) -> dict[str, str]:
-    """Return each entry's line by its id, newest first."""
-    newest_first = sorted(entries, key=lambda e: (e.created_at, e.id), reverse=True)
-    return {e.id: _line(e, as_of) for e in newest_first}
-
-
-def memory_block(lines: Sequence[str]) -> str:
-    """Return the block of these lines; "" if there are none."""
-    if not lines:
-        return ""
-    head = ["<memory>", f"<description>{_description()}</description>", "<value>"]
-    return "\n".join([*head, *lines, "</value>", "</memory>"])
-
-
-def age(created_at: datetime, as_of: datetime) -> str:
-    """today, 1 day ago, N days ago (to 6), 1 week ago, N weeks ago (to 8), N months ago, N years ago."""
-    days = max((as_of - created_at).days, 0)
-    if days == 0:
-        return "today"
-    if days < 7:
-        return _ago(days, "day")
-    if days < 9 * 7:
-        return _ago(days // 7, "week")
-    return _ago(days // 30, "month") if days < 365 else _ago(days // 365, "year")
-
-
-def _ago(number: int, unit: str) -> str:
-    return f"{number} {unit}{'' if number == 1 else 's'} ago"
-
-
-def _line(entry: MemoryEntry, as_of: datetime) -> str:
-    doubt = "" if entry.verified else " (unverified)"
-    return f"- {escape(entry.content.strip())}{doubt} ({age(entry.created_at, as_of)})"
-
-
-@cache
-def _description() -> str:
-    return prompt_file("block_memory").strip()
 
 
 # The request to the model, and the entries of its answer
