@@ -26,6 +26,7 @@ from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.context.tokens import estimate
 from layover.inmemory.journal import in_memory_journal
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
@@ -193,7 +194,7 @@ class Desk:
         self._agent.runtime = replace(
             runtime,
             journal=in_memory_journal(runtime.clock, runtime.blobs, table=self.table),
-            threads=PostgresThreads(database),
+            threads=PostgresThreads(database, MemoryAdditions()),
             memory=PostgresMemory(database),
         )
 

@@ -17,6 +17,7 @@ import psycopg
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.values.memory.context import StepUsage, TurnQuery, TurnRecord
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
 from layover.values.runs.run import RunMeta, Status
@@ -124,7 +125,7 @@ async def measure(postgres: TestPostgres, messages: int) -> tuple[float, float, 
         connection.execute("vacuum analyze")
         connection.execute("checkpoint")
     database = Database(postgres.runtime)
-    turns = Turns(PostgresThreads(database), owner, messages)
+    turns = Turns(PostgresThreads(database, MemoryAdditions()), owner, messages)
     for _ in range(WARM_UP):
         await turns.play()
     before = wal(postgres)

@@ -13,6 +13,7 @@ from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.inmemory.table import InMemoryTable
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.ports import Blobs
 from layover.ports.table import Table
@@ -50,7 +51,7 @@ def thread_stores(request: pytest.FixtureRequest) -> Stores:
         threads = InMemoryThreads()
         return Stores(threads, InMemoryMemory(threads))
     database: Database = request.getfixturevalue("database")
-    return Stores(PostgresThreads(database), PostgresMemory(database))
+    return Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database))
 
 
 @pytest.fixture

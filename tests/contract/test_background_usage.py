@@ -10,6 +10,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.semantic import query as recall
 from layover.ports.memory.notes import StaleState
@@ -30,7 +31,7 @@ def world(request: pytest.FixtureRequest) -> tuple[Stores, Spent]:
         return Stores(threads, InMemoryMemory(threads)), lambda owner: in_memory(threads, owner)
     database: Database = request.getfixturevalue("database")
     postgres: TestPostgres = request.getfixturevalue("postgres")
-    stores = Stores(PostgresThreads(database), PostgresMemory(database))
+    stores = Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database))
     return stores, lambda owner: in_postgres(postgres, owner)
 
 

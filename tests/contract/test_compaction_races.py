@@ -8,6 +8,7 @@ import pytest
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from support.postgres.server import TestPostgres
 from support.worlds.compaction import Branches, new, spent
@@ -23,7 +24,7 @@ async def racers(
     if isinstance(thread_stores.threads, PostgresThreads):
         postgres: TestPostgres = request.getfixturevalue("postgres")
         databases = [Database(postgres.runtime) for _ in range(8)]
-    real = [Stores(PostgresThreads(d), PostgresMemory(d)) for d in databases]
+    real = [Stores(PostgresThreads(d, MemoryAdditions()), PostgresMemory(d)) for d in databases]
     yield [Branches(each, branches.owner) for each in real or [thread_stores] * 8]
     for database in databases:
         await database.close()

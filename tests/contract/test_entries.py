@@ -13,6 +13,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import Conflict
 from layover.inmemory.embedder import HashingEmbedder
 from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.semantic import query as recall
 from layover.values.memory.context import Extraction, TurnContext
@@ -474,7 +475,7 @@ async def test_a_turn_is_told_which_pinned_entries_are_gone(life: Life) -> None:
 async def test_a_row_says_which_models_and_which_prompt_made_it(
     database: Database, postgres: TestPostgres, owner: str
 ) -> None:
-    stores = Stores(PostgresThreads(database), PostgresMemory(database))
+    stores = Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database))
     await Life(stores, owner).learn(CAT)
     with psycopg.connect(postgres.superuser) as connection:
         row = connection.execute(

@@ -11,6 +11,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.plugins.memory.episodic.rules import hash_of
 from layover.plugins.memory.episodic.search import entry_query
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, IndexedText, RecallQuery
 from layover.values.memory.entry import FoundEntry, NewEntry
@@ -258,7 +259,7 @@ async def test_a_text_that_cannot_be_stored_leaves_none_of_its_messages(
         *indexed(messages)[:1],
         indexed(messages)[1].model_copy(update={"vector": (1.0,) * 4_001}),
     ]
-    store = PostgresThreads(database)
+    store = PostgresThreads(database, MemoryAdditions())
     with pytest.raises(Exception, match="dimensions"):
         await store.import_messages(head_of(owner), messages, 0, texts)
     assert await store.head(owner, "t") is None

@@ -13,6 +13,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.semantic import query as recall
 from layover.values.memory.context import IndexedText, Recalled, RecallQuery, TurnContext
@@ -42,7 +43,9 @@ def stores(request: pytest.FixtureRequest) -> Stores:
         return in_memory()
     database: Database = request.getfixturevalue("database")
     whole_rows = None if request.param == "postgres" else 0
-    return Recalling(PostgresThreads(database), PostgresMemory(database), whole_rows)
+    return Recalling(
+        PostgresThreads(database, MemoryAdditions()), PostgresMemory(database), whole_rows
+    )
 
 
 class Talk(Conversation):
@@ -441,7 +444,7 @@ async def test_both_stores_rank_alike(
     random.seed(8)
     vocabulary = ["ann", "tea", "coffee", "zebra", "river", "stone", "paper", "key", "door"]
     texts = [f"{' '.join(random.choices(vocabulary, k=6))} t{n}" for n in range(60)]
-    postgres = PostgresThreads(database), PostgresMemory(database)
+    postgres = PostgresThreads(database, MemoryAdditions()), PostgresMemory(database)
     stores = in_memory(), Recalling(*postgres, whole_rows)
     found: list[list[tuple[str, float]]] = []
     for one in stores:

@@ -14,6 +14,7 @@ from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.postgres.reembedding import PostgresOwners
 from layover.plugins.memory.reembed import reembed
@@ -107,7 +108,9 @@ def world(request: pytest.FixtureRequest) -> OldVectors:
         threads = InMemoryThreads()
         return OldVectors(Stores(threads, InMemoryMemory(threads)))
     database: Database = request.getfixturevalue("database")
-    return OldVectors(Stores(PostgresThreads(database), PostgresMemory(database)))
+    return OldVectors(
+        Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database))
+    )
 
 
 async def test_without_an_embedder_there_is_nothing_to_do(world: OldVectors) -> None:
@@ -293,7 +296,7 @@ async def test_vectors_of_another_length_are_replaced_though_the_label_is_the_sa
 async def test_only_the_role_that_owns_the_tables_knows_all_owners(
     database: Database, postgres: TestPostgres
 ) -> None:
-    stores = Stores(PostgresThreads(database), PostgresMemory(database))
+    stores = Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database))
     names = sorted(fresh_owner() for _ in range(3))
     for name in names:
         await Conversation(stores.threads, name).say(None, "q")

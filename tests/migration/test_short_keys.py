@@ -11,6 +11,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations, shipped_migrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import NewerFormat
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.values.memory.context import RecallQuery, TurnQuery
 from layover.values.message import Message, Role
@@ -76,7 +77,7 @@ async def database(cluster: TestPostgres) -> AsyncIterator[Database]:
 
 @pytest.fixture(params=OWNERS)
 async def talk(database: Database, request: pytest.FixtureRequest) -> Conversation:
-    return Conversation(PostgresThreads(database), request.param)
+    return Conversation(PostgresThreads(database, MemoryAdditions()), request.param)
 
 
 def _of_before(cluster: TestPostgres, name: str) -> TestPostgres:
@@ -98,7 +99,7 @@ def _parents(messages: tuple[Message, ...]) -> list[tuple[str, str | None]]:
 
 
 async def test_nobody_else_sees_what_was_carried_over(database: Database) -> None:
-    stranger = Conversation(PostgresThreads(database), "stranger")
+    stranger = Conversation(PostgresThreads(database, MemoryAdditions()), "stranger")
     assert await stranger.path("b") is None
     assert await stranger.store.past_run("stranger", "run") is None
 
@@ -147,7 +148,7 @@ async def test_export_recall_and_observations_are_as_before(
 async def test_a_thread_of_before_goes_on_and_is_erased(
     cluster: TestPostgres, database: Database
 ) -> None:
-    talk = Conversation(PostgresThreads(database), OWNERS[0])
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), OWNERS[0])
     await talk.say("b", "q2", "a2")
     assert await talk.path("a2") == ["q", "a", "t", "b", "q2", "a2"]
     await talk.store.erase(talk.owner, talk.id)
@@ -163,7 +164,7 @@ async def test_functions_on_the_schema_of_another_release_wait_and_change_nothin
     """As functions of before wait on the schema of today."""
     of_before = _of_before(cluster, "other_schema")
     database = Database(of_before.runtime)
-    talk = Conversation(PostgresThreads(database), "ann")
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), "ann")
     with pytest.raises(NewerFormat, match="does not fit"):
         await talk.open(talk.message("q", None))
     with pytest.raises(NewerFormat, match="does not fit"):

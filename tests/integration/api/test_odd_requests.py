@@ -22,6 +22,7 @@ from layover.adapters.journal.leases import TableLeases
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.ids import RandomIds
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from support.aws.emulator import LocalAws, aws, services_at
 from support.postgres.server import TestPostgres
@@ -68,7 +69,7 @@ def api(request: pytest.FixtureRequest) -> Iterator[Api]:
         world.runtime = replace(
             world.runtime,
             journal=world.journal,
-            threads=PostgresThreads(database),
+            threads=PostgresThreads(database, MemoryAdditions()),
             memory=PostgresMemory(database),
             blobs=blobs,
             leases=TableLeases(table),

@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from support.postgres.plans import Planned, planned, scans
 from support.postgres.server import TestPostgres
@@ -156,7 +157,9 @@ class Twice(Database):
 @pytest.fixture
 async def talk(postgres: TestPostgres, owner: str) -> AsyncIterator[Branches]:
     database = Twice(postgres.runtime)
-    talk = Branches(Stores(PostgresThreads(database), PostgresMemory(database)), owner)
+    talk = Branches(
+        Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database)), owner
+    )
     await talk.line(None, *"abcdef")
     yield talk
     await database.close()

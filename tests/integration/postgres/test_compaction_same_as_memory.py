@@ -12,6 +12,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.values.memory.compaction import Compacted, CompactionKind
 from support.examples import examples
@@ -149,7 +150,9 @@ async def test_any_script_of_compaction_does_the_same(
     owner = fresh_owner()
     threads = InMemoryThreads()
     here = Branches(Stores(threads, InMemoryMemory(threads)), owner)
-    there = Branches(Stores(PostgresThreads(database), PostgresMemory(database)), owner)
+    there = Branches(
+        Stores(PostgresThreads(database, MemoryAdditions()), PostgresMemory(database)), owner
+    )
     pair = Pair(here, there)
     await pair.grow(None, 6)
     for kind, one, other, bent in moves:

@@ -8,6 +8,7 @@ import pytest
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import DatabaseWaking
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from support.postgres.line import Proxy
 from support.postgres.server import TestPostgres
 from support.worlds.threads import Conversation
@@ -27,7 +28,7 @@ async def test_a_database_that_is_away_is_the_pipelines_own_error(
     for _ in range(2):
         database.dial()
         with pytest.raises(DatabaseWaking):
-            await PostgresThreads(database).head(owner, "t")
+            await PostgresThreads(database, MemoryAdditions()).head(owner, "t")
 
 
 async def test_a_database_that_only_just_starts_is_asked_again_by_the_pipeline(
@@ -36,7 +37,7 @@ async def test_a_database_that_only_just_starts_is_asked_again_by_the_pipeline(
     proxy, database = line
     proxy.starting = 1
     database.dial()
-    assert await PostgresThreads(database).head(owner, "t") is None
+    assert await PostgresThreads(database, MemoryAdditions()).head(owner, "t") is None
     assert proxy.connections == 2
 
 
@@ -48,7 +49,7 @@ async def test_a_connection_that_was_dropped_before_its_first_pipeline_is_opened
     assert database._attempt is not None
     await asyncio.wait([database._attempt])
     await proxy.drop()
-    talk = Conversation(PostgresThreads(database), owner)
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), owner)
     await talk.say(None, "q", "a")
     assert await talk.path("a") == ["q", "a"]
     assert proxy.connections == 2
@@ -60,7 +61,7 @@ async def test_the_pipeline_takes_the_connection_that_is_under_way(
     proxy, database = line
     database.dial()
     database.dial()
-    talk = Conversation(PostgresThreads(database), owner)
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), owner)
     await talk.open(talk.message("q", None))
     assert proxy.round_trips <= 3  # encryption asked for, start-up, the pipeline
     database.dial()
@@ -73,7 +74,7 @@ async def test_several_callers_share_the_connection_that_is_under_way(
 ) -> None:
     proxy, database = line
     database.dial()
-    talk = Conversation(PostgresThreads(database), owner)
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), owner)
     await asyncio.gather(*(talk.path("a") for _ in range(5)))
     assert proxy.connections == 1
 
@@ -84,7 +85,7 @@ async def test_a_caller_that_is_cancelled_while_it_is_under_way_leaves_the_next_
     proxy, database = line
     proxy.silent = True
     database.dial()
-    talk = Conversation(PostgresThreads(database), owner)
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), owner)
     reading = asyncio.create_task(talk.path("a"))
     await connected(proxy)
     reading.cancel()
@@ -102,7 +103,7 @@ async def test_a_connection_that_nobody_used_is_closed_with_the_database(
     database.dial()
     await connected(proxy)
     await database.close()
-    talk = Conversation(PostgresThreads(database), owner)
+    talk = Conversation(PostgresThreads(database, MemoryAdditions()), owner)
     assert await talk.path("a") is None
     assert proxy.connections == 2
 
@@ -118,7 +119,7 @@ def test_another_event_loop_has_a_connection_of_its_own(
 
     async def ask() -> None:
         database.dial()
-        assert await PostgresThreads(database).head(owner, "t") is None
+        assert await PostgresThreads(database, MemoryAdditions()).head(owner, "t") is None
 
     for work in (dial, ask, ask):
         asyncio.run(work())

@@ -9,6 +9,7 @@ from psycopg import Connection
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from support.postgres.server import TestPostgres, fresh_owner
 from support.worlds.threads import Conversation
 
@@ -23,7 +24,9 @@ def connection(postgres: TestPostgres) -> Iterator[Connection[Any]]:
 @pytest.fixture
 async def victim(database: Database) -> str:
     owner = fresh_owner()
-    await Conversation(PostgresThreads(database), owner, id=f"t-{owner}").say(None, "q", "a")
+    await Conversation(PostgresThreads(database, MemoryAdditions()), owner, id=f"t-{owner}").say(
+        None, "q", "a"
+    )
     return owner
 
 
@@ -125,9 +128,12 @@ async def test_the_owner_of_the_tables_is_under_row_security_too(
 
 
 async def test_a_pipeline_leaves_no_owner_behind(database: Database, victim: str) -> None:
-    await PostgresThreads(database).head(victim, f"t-{victim}")
+    await PostgresThreads(database, MemoryAdditions()).head(victim, f"t-{victim}")
     session = database._session
     assert session is not None
     result = session._pgconn.transaction_status
     assert result == psycopg.pq.TransactionStatus.IDLE
-    assert await PostgresThreads(database).head(fresh_owner(), f"t-{victim}") is None
+    assert (
+        await PostgresThreads(database, MemoryAdditions()).head(fresh_owner(), f"t-{victim}")
+        is None
+    )

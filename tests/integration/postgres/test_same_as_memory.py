@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.inmemory.stores.threads import InMemoryThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from support.examples import examples
 from support.postgres.server import fresh_owner
 from support.worlds.threads import Conversation
@@ -23,7 +24,7 @@ async def test_any_tree_reads_the_same(
 ) -> None:
     owner = fresh_owner()
     here = Conversation(InMemoryThreads(), owner)
-    there = Conversation(PostgresThreads(database), owner)
+    there = Conversation(PostgresThreads(database, MemoryAdditions()), owner)
     ids: list[str] = []
     numbers = itertools.count()
     for parent_index, length, opened in turns:

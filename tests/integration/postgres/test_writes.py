@@ -11,6 +11,7 @@ import pytest
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.semantic import query as recall
 from layover.values.memory.context import Extraction, StepUsage
@@ -25,7 +26,7 @@ WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 
 @pytest.fixture
 def talk(database: Database, owner: str) -> Conversation:
-    return Conversation(PostgresThreads(database), owner)
+    return Conversation(PostgresThreads(database, MemoryAdditions()), owner)
 
 
 def _rows(postgres: TestPostgres, owner: str, query: str) -> list[tuple[Any, ...]]:
@@ -231,7 +232,10 @@ async def test_writers_of_one_thread_take_turns(talk: Conversation, postgres: Te
     databases = [Database(postgres.runtime) for _ in range(4)]
     parent = (await talk.say(None, "q"))[0].id
     chains = [talk.chain(parent, f"a{n}", f"b{n}") for n in range(8)]
-    talks = [Conversation(PostgresThreads(databases[n % 4]), talk.owner) for n in range(8)]
+    talks = [
+        Conversation(PostgresThreads(databases[n % 4], MemoryAdditions()), talk.owner)
+        for n in range(8)
+    ]
     await asyncio.gather(*(t.save(*c) for t, c in zip(talks, chains, strict=True)))
     for database in databases:
         await database.close()

@@ -18,6 +18,7 @@ _JOURNAL = (
 )
 _STORES = (
     "layover.adapters.store.postgres.threads",
+    "layover.plugins.memory.postgres.additions",
     "layover.plugins.memory.postgres.memory",
     "psycopg",
 )

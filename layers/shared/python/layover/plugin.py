@@ -30,7 +30,7 @@ class Turn:
 
 
 class AgentMemory(Protocol):
-    """What agents remember: what a prompt has of it, and when it learns. The rows are `Runtime.memory`'s."""
+    """The memory of agents: what a prompt has of it, and when it learns. The rows are `Runtime.memory`'s."""
 
     async def read(self, turn: Turn, query: TurnQuery) -> TurnContext:
         """Return the answer to a turn's query and to memory's own reads, which join it: one round trip to the

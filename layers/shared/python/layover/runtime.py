@@ -95,7 +95,7 @@ class Runtime:
 
     @property
     def agent_memory(self) -> "AgentMemory":
-        """What agents remember."""
+        """The memory of agents."""
         return self.make_agent_memory(self)
 
     @property

@@ -445,8 +445,9 @@ def _owner_password(env: Environment) -> Callable[[], str] | None:
 @cache
 def _threads() -> ports.ThreadStore:
     from layover.adapters.store.postgres.threads import PostgresThreads
+    from layover.plugins.memory.postgres.additions import MemoryAdditions
 
-    return PostgresThreads(_database())
+    return PostgresThreads(_database(), MemoryAdditions())
 
 
 @cache

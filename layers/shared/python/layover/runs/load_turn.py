@@ -21,7 +21,7 @@ from layover.runtime import Runtime
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.context import TurnContext, TurnQuery
 from layover.values.message import Message
-from layover.values.runs.run import PromptSnapshot, RunMeta, RunSnapshot
+from layover.values.runs.run import RunMeta, RunSnapshot
 from layover.values.thread import ThreadHead
 
 
@@ -79,9 +79,14 @@ async def load_turn_input(
 
 
 def _turn_query(runtime: Runtime, turn: Turn, head: ThreadHead, bounds: Limits | None) -> TurnQuery:
-    """Return the query of a turn's history, without what memory adds to it."""
+    """Return the query of a turn's history, without what memory adds to it. A generation that the run has
+    pinned is shown to its end, even if the agent no longer compacts."""
     memory, pinned = turn.agent.memory, turn.pinned
-    buffer = memory.token_buffer
+    buffer, compaction = memory.token_buffer, None
+    generation = (pinned.generation or 0) if pinned else None
+    if bounds is not None or generation:
+        kind = bounds.kind if bounds else "observations"
+        compaction = CompactionQuery(kind=kind, pinned=generation)
     return TurnQuery(
         head=head,
         run_id=turn.run.id,
@@ -89,17 +94,8 @@ def _turn_query(runtime: Runtime, turn: Turn, head: ThreadHead, bounds: Limits |
         window=memory.window(runtime.settings),
         pinned_depth=pinned.window_depth if pinned else None,
         max_messages=buffer.max_messages if buffer else None,
-        compaction=_compaction(pinned, bounds),
+        compaction=compaction,
     )
-
-
-def _compaction(pinned: PromptSnapshot | None, bounds: Limits | None) -> CompactionQuery | None:
-    """Return the query for the compaction. A generation that the run has pinned is shown to its end, even if
-    the agent no longer compacts."""
-    pinned_generation = (pinned.generation or 0) if pinned else None
-    if bounds is None and not pinned_generation:
-        return None
-    return CompactionQuery(kind=bounds.kind if bounds else "observations", pinned=pinned_generation)
 
 
 def _history(agent: Agent, context: TurnContext, query: TurnQuery) -> list[Message]:

@@ -31,6 +31,7 @@ from layover.declare.memory import Memory, SemanticRecall
 from layover.desk.evals.replacements import StatementPair, measure_replacements
 from layover.desk.local.postgres import Postgres
 from layover.plugins.memory.injection import choose_injection, recall_budget
+from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.semantic import query as recall
 from layover.plugins.memory.semantic.recall import select_recalled
@@ -164,7 +165,7 @@ async def _stores() -> AsyncIterator[tuple[PostgresThreads, PostgresMemory]]:
         try:
             await PostgresMigrations(server.dsn("postgres")).apply()
             database = Database(server.dsn("layover_runtime"))
-            yield PostgresThreads(database), PostgresMemory(database)
+            yield PostgresThreads(database, MemoryAdditions()), PostgresMemory(database)
             await database.close()
         finally:
             await server.stop()

@@ -60,19 +60,15 @@ class RememberedTurns:
         query = query.model_copy(
             update={
                 "notes": note_keys(agent, query.head.id),
-                "thread_state": pinned is None and (memory.session or memory.plan),
+                "thread_state": pinned is None and bool(memory.session or memory.plan),
                 "pinned": tuple(p.id for p in (*pinned.recalled, *pinned.entries))
                 if pinned
                 else (),
             }
         )
         if pinned is None:
-            context = await self._search(turn, query)
-        else:
-            context = await self.runtime.threads.open_turn(query)
-        count_cut_entries(self.runtime, agent, context)
-        count_cut_scope(self.runtime, agent, context)
-        return context
+            return await self._search(turn, query)
+        return await self.runtime.threads.open_turn(query)
 
     async def _search(self, turn: Turn, query: TurnQuery) -> TurnContext:
         """Return the history, and what memory has for the run's input. The embedder is asked only for what
@@ -87,11 +83,16 @@ class RememberedTurns:
             if has_memory
             else nullcontext(MemoryRead()) as read
         ):
-            recall, usage = await recall_query(runtime, agent, run, as_of)
-            entries, spent = await turn_entries(runtime, agent, run, as_of, recall)
-            recall_fields = {"recall": recall, "entries": entries, "usage": usage + spent}
-            context = await runtime.threads.open_turn(query.model_copy(update=recall_fields))
+            if searches:
+                recall, usage = await recall_query(runtime, agent, run, as_of)
+                entries, spent = await turn_entries(runtime, agent, run, as_of, recall)
+                found_by = {"recall": recall, "entries": entries, "usage": usage + spent}
+                query = query.model_copy(update=found_by)
+            context = await runtime.threads.open_turn(query)
             _count(read, context)
+        if searches:
+            count_cut_entries(runtime, agent, context)
+            count_cut_scope(runtime, agent, context)
         return context
 
     async def read_notes(self, agent: Agent, run: RunMeta) -> Sequence[Note]:
@@ -162,14 +163,16 @@ class RememberedTurns:
     ) -> Sequence[AnyTool]:
         """See `plugin.AgentMemory`."""
         runtime, key = self.runtime, working_key(agent, run.thread_id)
-        embedder = episodic_embedder(runtime, agent, run) if embeds else None
+        embedder = None
+        if embeds and agent.memory.episodic is not None:
+            embedder = meter(runtime, run.owner, episodic_embedder(runtime, agent, run))
         return built_in_tools(
             agent,
             runtime.memory,
             run,
             runtime.clock,
             prompt_note=next((n for n in base.notes if n.key == key), None),
-            embedder=meter(runtime, run.owner, embedder),
+            embedder=embedder,
         )
 
     def messages_tool(self, run: RunMeta, through: Callable[[], str | None]) -> AnyTool:

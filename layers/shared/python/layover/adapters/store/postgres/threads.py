@@ -1,11 +1,12 @@
 """Threads on Postgres."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from layover.adapters.store.chains import chains
 from layover.adapters.store.cursor import decode_cursor, encode_cursor
+from layover.adapters.store.postgres.additions import Additions
 from layover.adapters.store.postgres.codec import (
     as_parameter,
     dump_json,
@@ -13,25 +14,10 @@ from layover.adapters.store.postgres.codec import (
     load_message,
     load_messages,
 )
-from layover.adapters.store.postgres.database import Database, Row
+from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.adapters.store.postgres.trees import restore_tree, strip_tree
 from layover.adapters.store.postgres.usage import insert_usage, save_usage
-from layover.plugins.memory.postgres.compaction import (
-    compacted,
-    compacted_of,
-    find_deleted,
-    gone_of,
-    place_window,
-)
-from layover.plugins.memory.postgres.entries import entries_of, find_entries
-from layover.plugins.memory.postgres.notes import notes_of, read_notes, read_state, state_of
-from layover.plugins.memory.postgres.recall import (
-    index_messages,
-    recall,
-    recalled_of,
-    was_cut,
-)
 from layover.values.memory.context import IndexedText, PastRun, TurnContext, TurnQuery, TurnRecord
 from layover.values.message import Message, Role
 from layover.values.page import Page
@@ -42,30 +28,52 @@ _BURIAL = "bury_thread"
 
 
 class PostgresThreads:
-    """`ports.ThreadStore`; each method is one round trip, and may be repeated."""
+    """`ports.ThreadStore`; each method is one round trip, and may be repeated. `additions`: what memory adds
+    to them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, additions: Additions) -> None:
         self._database = database
+        self._additions = additions
 
     async def open_turn(self, query: TurnQuery) -> TurnContext:
         """Write the thread and the input, read the history before it. Empty if the thread is gone."""
         if query.head.deleted:
             return TurnContext()
-        statements = _open_turn(query)
-        extra = _extra(query)
+        statements = self._open_turn(query)
+        reads = self._additions.reads(query)
         results = await self._database.run(
-            query.head.owner, *statements, *(statement for _, statement, _ in extra)
+            query.head.owner, *statements, *(read.statement for read in reads)
         )
         low, messages = results[len(statements) - 1][0]
-        answers = zip(extra, results[len(statements) :], strict=True)
         more: dict[str, Any] = {}
-        for (field, _, read), rows in answers:
-            more[field] = read(rows)
-            if field == "recalled":
-                more["recall_cut"] = was_cut(rows)
+        for read, rows in zip(reads, results[len(statements) :], strict=True):
+            more |= read.fields(rows)
         return TurnContext(window_depth=int(low or 0)).model_copy(
             update={"history": load_messages(messages), **more}
         )
+
+    def _open_turn(self, query: TurnQuery) -> list[Statement]:
+        ids = {"thread_id": query.head.id, "input_id": query.input.id}
+        statements = [
+            _upsert_thread(query.head),
+            _insert_messages(query.head.id, (query.input,)),
+            *insert_usage(query.head.id, query.run_id, query.usage),
+        ]
+        if query.compaction is not None:
+            history = _query("open_turn_history")(**ids, pinned=None, most=None)
+            return [*statements, self._additions.place_window(query), history]
+        if query.pinned_depth is None and query.max_messages is None:
+            span = query.window + query.window // 2
+            statements.append(_query("move_window")(**ids, least=query.window, span=span))
+        pinned = (
+            0
+            if query.max_messages is not None and query.pinned_depth is None
+            else query.pinned_depth
+        )
+        statements.append(
+            _query("open_turn_history")(**ids, pinned=pinned, most=query.max_messages)
+        )
+        return statements
 
     async def save_turn(self, record: TurnRecord) -> None:
         """Write input, response, usage and tree of a run. Nothing happens if the thread is gone."""
@@ -118,7 +126,7 @@ class PostgresThreads:
                 offset=offset,
                 parent_id=messages[0].parent_id,
             ),
-            *([index_messages(texts)] if texts else []),
+            *([self._additions.index(texts)] if texts else []),
         ]
         count = _query("count_messages")(thread_id=head.id, ids=dump_json(ids))
         *_, rows = await self._database.run(head.owner, *(writes if adds else []), count)
@@ -191,44 +199,6 @@ class PostgresThreads:
         erase = load("erase.sql")
         order = [_BURIAL, *(name for name in erase if name != _BURIAL)]
         await self._database.run(owner, *(erase[name](thread_id=thread_id) for name in order))
-
-
-def _extra(query: TurnQuery) -> list[tuple[str, Statement, Callable[[list[Row]], Any]]]:
-    """Return the optional reads of a turn: field of TurnContext, statement, reader of the answer."""
-    extra: list[tuple[str, Statement, Callable[[list[Row]], Any]]] = []
-    if query.notes:
-        extra.append(("notes", read_notes(query.notes), notes_of))
-    if query.thread_state:
-        extra.append(("state", read_state(query.head.id), state_of))
-    if query.recall is not None:
-        extra.append(("recalled", recall(query.recall, query), recalled_of))
-    if query.entries is not None:
-        extra.append(("entries", find_entries(query.entries), entries_of))
-    if query.compaction is not None:
-        extra.append(("compacted", compacted(query), compacted_of))
-    if query.pinned:
-        extra.append(("gone", find_deleted(query.pinned), gone_of))
-    return extra
-
-
-def _open_turn(query: TurnQuery) -> list[Statement]:
-    ids = {"thread_id": query.head.id, "input_id": query.input.id}
-    statements = [
-        _upsert_thread(query.head),
-        _insert_messages(query.head.id, (query.input,)),
-        *insert_usage(query.head.id, query.run_id, query.usage),
-    ]
-    if query.compaction is not None:
-        history = _query("open_turn_history")(**ids, pinned=None, most=None)
-        return [*statements, place_window(query), history]
-    if query.pinned_depth is None and query.max_messages is None:
-        span = query.window + query.window // 2
-        statements.append(_query("move_window")(**ids, least=query.window, span=span))
-    pinned = (
-        0 if query.max_messages is not None and query.pinned_depth is None else query.pinned_depth
-    )
-    statements.append(_query("open_turn_history")(**ids, pinned=pinned, most=query.max_messages))
-    return statements
 
 
 def _query(name: str) -> Query:
