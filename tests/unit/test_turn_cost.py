@@ -229,16 +229,16 @@ async def _accepted(counted: Counted, **options: Any) -> str:
 
 
 ACCEPT = Cost(121, 2, 7)
-PLAIN = {"accept": ACCEPT, "turn": Cost(1591, 7, 25)}
+PLAIN = {"accept": ACCEPT, "turn": Cost(1586, 7, 25)}
 APPROVED = {
     "accept": ACCEPT,
-    "ask": Cost(919, 10, 21),
+    "ask": Cost(912, 10, 21),
     "wait": Cost(68, 4, 4),
     "decide": Cost(221, 5, 9),
-    "go on": Cost(1499, 25, 39),
+    "go on": Cost(1500, 25, 39),
 }
-WIRED = {"accept": ACCEPT, "turn": Cost(2926, 7, 25)}
-STREAMED = {"accept": ACCEPT, "turn": Cost(3623, 7, 25)}
+WIRED = {"accept": ACCEPT, "turn": Cost(2921, 7, 25)}
+STREAMED = {"accept": ACCEPT, "turn": Cost(3618, 7, 25)}
 
 
 @pytest.mark.parametrize(
