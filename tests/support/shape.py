@@ -9,14 +9,29 @@ import re
 import statistics
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("layers/shared/python/layover", "functions", "infra")
+from support.taste import (
+    MAX_BODY,
+    MAX_BRANCHES,
+    MAX_NESTING,
+    MAX_POSITIONAL,
+    PHRASES,
+    ROOT,
+    branched,
+    calls_by_position,
+    functions_of,
+    in_pages,
+    in_strings,
+    long_bodies,
+    nested,
+    share_of_private_used_once,
+    shipped_files,
+)
+
 HOT_FILES = (
     "layers/shared/python/layover/engine/tools/calls.py",
     "layers/shared/python/layover/engine/frames/frame.py",
@@ -25,20 +40,6 @@ HOT_FILES = (
 """Where the order of two lines decides what a death between them means."""
 SMALL = 100
 """Lines."""
-MAX_POSITIONAL = 5
-PHRASES = ("alone", "beside", "is no", "of its own", "that is none")
-"""Turns of phrase that read translated."""
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def shipped_files(root: Path) -> list[Path]:
-    found = (path for folder in FOLDERS for path in (root / folder).rglob("*.py"))
-    return sorted(path for path in found if not {"cdk.out", "user_agents"} & set(path.parts))
-
-
-def functions_of(trees: dict[Path, ast.Module]) -> Iterator[Function]:
-    for tree in trees.values():
-        yield from (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
 def count_comments(text: str) -> tuple[int, int]:
@@ -73,21 +74,14 @@ def is_star_literal(node: ast.AST) -> bool:
     return isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple | ast.List)
 
 
-def has_many_positional(call: ast.Call) -> bool:
-    return len(call.args) > MAX_POSITIONAL and not any(
-        isinstance(arg, ast.Starred) for arg in call.args
-    )
-
-
 def report(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each figure with its value."""
     files = shipped_files(root)
     texts = {path: path.read_text() for path in files}
     trees = {path: ast.parse(text) for path, text in texts.items()}
     lines = [len(text.splitlines()) for text in texts.values()]
-    functions = list(functions_of(trees))
+    functions = [function for tree in trees.values() for function in functions_of(tree)]
     lengths = sorted((f.end_lineno or f.lineno) - f.lineno + 1 for f in functions)
-    once = sum(_mentioned_once(trees[path], text) for path, text in texts.items())
     all_nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     yield "folders", str(len({path.parent for path in files}))
     yield "files", str(len(files))
@@ -95,21 +89,17 @@ def report(root: Path) -> Iterator[tuple[str, str]]:
     yield "functions", f"{len(functions):,}"
     middle, p95 = statistics.median(lengths), lengths[int(0.95 * len(lengths))]
     yield "lines of a function", f"median {middle:g}, p95 {p95}, longest {lengths[-1]}"
-    share = once / len(functions)
-    yield "private functions mentioned once", f"{once} ({share:.0%} of all)"
+    share = share_of_private_used_once(root)
+    yield "private functions mentioned once", f"{share:.1f} % of all"
     yield "star-literals", str(sum(map(is_star_literal, all_nodes)))
-    many = sum(isinstance(node, ast.Call) and has_many_positional(node) for node in all_nodes)
-    yield f"calls with more than {MAX_POSITIONAL} positional arguments", str(many)
+    many = calls_by_position(root)
+    yield f"calls with more than {MAX_POSITIONAL} positional arguments", str(len(many))
+    yield f"functions with more than {MAX_BRANCHES} branches", str(len(branched(root)))
+    yield f"functions with more than {MAX_BODY} lines", str(len(long_bodies(root)))
+    yield f"functions with blocks deeper than {MAX_NESTING}", str(len(nested(root)))
     yield from _importers(texts, root)
     yield from _comments(texts, root)
     yield from _phrases(root)
-
-
-def _mentioned_once(tree: ast.Module, text: str) -> int:
-    """Return how many private functions of a file have one mention in it beyond their definition."""
-    words = Counter(re.findall(r"\w+", text))
-    private = [f.name for f in functions_of({Path(): tree}) if re.match(r"_[^_]", f.name)]
-    return sum(words[name] == 2 for name in private)
 
 
 def _importers(texts: dict[Path, str], root: Path) -> Iterator[tuple[str, str]]:
@@ -140,12 +130,9 @@ def _comments(texts: dict[Path, str], root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _phrases(root: Path) -> Iterator[tuple[str, str]]:
-    pages = [root / "README.md", root / "CONTRIBUTING.md", *(root / "docs").rglob("*.md")]
-    code = shipped_files(root)
-    for kind, paths in (("docs", pages), ("code", code)):
-        text = "\n".join(path.read_text() for path in paths)
-        found = {p: len(re.findall(rf"\b{p}\b", text)) for p in PHRASES}
-        yield f"phrases in {kind}", ", ".join(f"{p} {n}" for p, n in found.items())
+    for kind, places in (("docs", in_pages), ("docstrings and messages", in_strings)):
+        found = {phrase: len(places(phrase, root)) for phrase in PHRASES}
+        yield f"phrases in {kind}", ", ".join(f"{name} {count}" for name, count in found.items())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""Counts that may only fall. Nobody sees one more branch in a review; these tests do.
+
+A test fails above its number, and below it as well: write the lower number down, so that nobody gives it
+back."""
+
+import math
+
+import pytest
+
+from support.taste import (
+    PHRASES,
+    branched,
+    calls_by_position,
+    in_pages,
+    in_strings,
+    long_bodies,
+    nested,
+    share_of_private_used_once,
+)
+
+MAX_CALLS_BY_POSITION = 77
+MAX_BRANCHED = 49
+MAX_LONG_BODIES = 6
+MAX_NESTED = 14
+MAX_PRIVATE_USED_ONCE = 25
+"""Percent of all functions."""
+MAX_IN_PAGES = {"alone": 18, "beside": 13, "is no": 15, "of its own": 39}
+MAX_IN_STRINGS = {"alone": 14, "beside": 11, "is no": 26, "of its own": 40}
+
+
+def check_count(places: list[str], limit: int, instead: str) -> None:
+    """Refuse a count that is not its limit, with what to do."""
+    listed = "\n".join(places)
+    assert len(places) <= limit, f"{len(places)} where {limit} may be: {instead}\n{listed}"
+    assert len(places) == limit, f"only {len(places)} are left: lower {limit} to that"
+
+
+def test_arguments_that_a_reader_must_count_get_no_more() -> None:
+    check_count(
+        calls_by_position(), MAX_CALLS_BY_POSITION, "name the arguments, or make them a value"
+    )
+
+
+def test_functions_with_many_branches_get_no_more() -> None:
+    check_count(branched(), MAX_BRANCHED, "make rules a table, use `match`, or cut it by ideas")
+
+
+def test_long_functions_get_no_more() -> None:
+    check_count(long_bodies(), MAX_LONG_BODIES, "cut it where one idea ends")
+
+
+def test_deeply_nested_functions_get_no_more() -> None:
+    check_count(nested(), MAX_NESTED, "leave early, or give the inner block a name")
+
+
+def test_private_functions_that_are_used_once_take_no_larger_share() -> None:
+    share = math.ceil(share_of_private_used_once())
+    assert share <= MAX_PRIVATE_USED_ONCE, (
+        f"{share} %: a name that is read once must earn its place"
+    )
+    assert share >= MAX_PRIVATE_USED_ONCE - 1, (
+        f"only {share} %: lower {MAX_PRIVATE_USED_ONCE} to that"
+    )
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_pages_get_no_more_phrases_that_read_translated(phrase: str) -> None:
+    check_count(in_pages(phrase), MAX_IN_PAGES[phrase], "CONTRIBUTING.md, English")
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_docstrings_and_messages_get_no_more_of_them(phrase: str) -> None:
+    check_count(in_strings(phrase), MAX_IN_STRINGS[phrase], "CONTRIBUTING.md, English")
