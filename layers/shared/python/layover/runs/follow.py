@@ -1,6 +1,6 @@
 """Following a run for as long as it takes: the source of streams (docs/behaviour.md#streams)."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, nullcontext
 from datetime import datetime, timedelta
 
@@ -8,7 +8,7 @@ from layover.clock import loop_time
 from layover.errors import NotFound
 from layover.records.runs import MAX_SEQ, meta_of
 from layover.runs.long_polls import Pace, close_looks
-from layover.runs.places import place_to_stream
+from layover.runs.places import StreamPlace, place_to_stream
 from layover.runtime import Runtime
 from layover.values.runs.event import LoggedEvent
 from layover.values.runs.run import Status
@@ -23,6 +23,84 @@ stream of a reader that has left (docs/aws-facts.md#lambda)."""
 _REST_S = 1.0
 """Seconds without an event after which a run may count as waiting: another of its calls may be at work."""
 _PAGE = 500
+
+
+class LogReader:
+    """The events of a run that a caller does not have yet. `done`: True once the last one is read."""
+
+    def __init__(self, runtime: Runtime, owner: str, run_id: str, after: int) -> None:
+        self.done = False
+        self._runtime = runtime
+        self._owner = owner
+        self._run_id = run_id
+        self._last = min(after, MAX_SEQ)
+        self._reads_page = True
+
+    async def read(self) -> tuple[LoggedEvent, ...]:
+        """Return the next events; none if there is nothing new, which a cheap look tells."""
+        events = self._runtime.journal.events
+        place = self._owner, self._run_id, self._last
+        if not self._reads_page and not await events.peek(*place):
+            return ()
+        page = await events.page(*place, _PAGE)
+        self._last = max(self._last, page.last_seq)
+        self._reads_page, self.done = bool(page.items), page.done
+        return page.items
+
+    async def status(self) -> Status | None:
+        """Return what the run shows as its status; None: it is not there any more. The next `read` reads a
+        page, because a caller whose seq is beyond the last event has no end of a batch to look behind."""
+        self._reads_page = True
+        try:
+            return (await meta_of(self._runtime, self._owner, self._run_id)).shown_status
+        except NotFound:
+            return None
+
+
+class StreamLife:
+    """The rules by which a stream ends, and its rests between looks. `lasts`: seconds from now to its end;
+    `returns`: as in `follow`."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        pace: Pace,
+        lasts: float,
+        *,
+        returns: bool,
+    ) -> None:
+        self._reader = reader
+        self._pace = pace
+        self._returns = returns
+        self._end = pace.now() + lasts
+        self._hear()
+
+    async def goes_on(self, events: Collection[LoggedEvent], place: StreamPlace | None) -> bool:
+        """Return whether the stream goes on after a look that found these events. Rests after one that found
+        none."""
+        if self._pace.now() >= self._end or (place and await place.is_lost()):
+            return False
+        if events:
+            self._hear()
+            return True
+        if place is None or await self._is_idle():
+            return False
+        await self._pace.sleep(min(next(self._pauses), max(0.0, self._end - self._pace.now())))
+        return True
+
+    def _hear(self) -> None:
+        self._pauses, self._news_at = close_looks(), self._pace.now()
+        self._check_at = self._news_at + _REST_S
+
+    async def _is_idle(self) -> bool:
+        """Return whether a stream without news has nothing to wait for."""
+        if self._returns and self._pace.now() - self._news_at >= SILENCE_S:
+            return True
+        if self._pace.now() < self._check_at:
+            return False
+        self._check_at = self._pace.now() + HEARTBEAT_S
+        status = await self._reader.status()
+        return status is None or (self._returns and status is Status.SUSPENDED)
 
 
 async def follow(
@@ -42,44 +120,22 @@ async def follow(
 
     `returns`: the caller comes back by itself. The stream then ends after `SILENCE_S` without an event, and
     where the run waits for a person, for whom no place is held."""
-    pace = pace or Pace()
     now = runtime.clock.now()
     ends_at = min(now + STREAM_LIVES, until or datetime.max.replace(tzinfo=now.tzinfo))
-    end = pace.now() + (ends_at - now).total_seconds()
-    last, news_at = min(after, MAX_SEQ), pace.now()
+    reader = LogReader(runtime, owner, run_id, after)
+    life = StreamLife(reader, pace or Pace(), (ends_at - now).total_seconds(), returns=returns)
     waits = returns and await waits_for_person(runtime, owner, run_id)
-    page = await runtime.journal.events.page(owner, run_id, last, _PAGE)
-    if page.items or page.done:
-        yield page.items
-    last = max(last, page.last_seq)
-    if page.done:
+    events = await reader.read()
+    if events or reader.done:
+        yield events
+    if reader.done:
         return
     async with nullcontext() if waits else place_to_stream(runtime, owner) as place:
-        pauses, reads, check_at = close_looks(), bool(page.items), news_at + _REST_S
-        while place or page.items:
-            if reads or await runtime.journal.events.peek(owner, run_id, last):
-                page = await runtime.journal.events.page(owner, run_id, last, _PAGE)
-            yield page.items
-            last, reads = max(last, page.last_seq), bool(page.items)
-            if page.done or pace.now() >= end or (place and await place.is_lost()):
-                return
-            if page.items:
-                pauses, news_at = close_looks(), pace.now()
-                check_at = news_at + _REST_S
-                continue
-            if returns and pace.now() - news_at >= SILENCE_S:
-                return
-            if pace.now() >= check_at:
-                check_at = pace.now() + HEARTBEAT_S
-                # A caller whose seq is beyond the last event has no end of a batch to look behind.
-                reads = True
-                try:
-                    status = (await meta_of(runtime, owner, run_id)).shown_status
-                except NotFound:
-                    return
-                if returns and status is Status.SUSPENDED:
-                    return
-            await pace.sleep(min(next(pauses), max(0.0, end - pace.now())))
+        goes_on = bool(place or events)
+        while goes_on:
+            events = await reader.read()
+            yield events
+            goes_on = not reader.done and await life.goes_on(events, place)
 
 
 async def waits_for_person(runtime: Runtime, owner: str, run_id: str) -> bool:
