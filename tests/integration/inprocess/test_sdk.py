@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from layover import (
     Agent,
+    ConfigurationError,
     DecisionError,
     InvalidRequest,
     Memory,
@@ -592,6 +593,33 @@ async def test_a_first_turn_names_its_thread_and_only_the_first() -> None:
     head = await helper.runtime.journal.heads.get("ann", "t")
     assert head.title == "Late order"
     assert [p.task for p in model.prompts].count("title") == 1
+
+
+async def test_a_script_cannot_run_an_agent_where_a_loop_runs() -> None:
+    helper = agent([say("never")])
+    with pytest.raises(ConfigurationError, match=r"await agent\.generate"):
+        helper.run_sync("hi")
+    assert helper.state().status == "idle"
+
+
+def test_a_script_reads_why_its_run_cannot_begin() -> None:
+    helper = agent([say("never")])
+    with pytest.raises(InvalidRequest, match="at least 1"):
+        helper.run_sync("hi", max_iterations=0)
+
+
+def test_a_script_runs_an_agent_without_a_loop_and_goes_on_with_its_thread() -> None:
+    model = ScriptedModel([say("Good morning."), say("As I said.")])
+    helper = agent(model)
+    first = helper.run_sync("hi", thread_id="t", resource_id="ann")
+    second = helper.run_sync("hi again", thread_id="t", resource_id="ann")
+    assert (first.text, second.text) == ("Good morning.", "As I said.")
+    assert len(model.turns[1].messages) == 3
+
+
+async def test_a_plain_function_in_a_thread_runs_an_agent() -> None:
+    helper = agent([say("from a thread")])
+    assert (await asyncio.to_thread(helper.run_sync, "hi")).text == "from a thread"
 
 
 def test_an_agent_works_in_one_asyncio_run_after_the_other() -> None:

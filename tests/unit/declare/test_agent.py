@@ -23,6 +23,7 @@ from layover import (
     WorkingMemory,
     tool,
 )
+from layover.declare.agents.driver import RunOptions
 from layover.values.runs.event import Event
 
 
@@ -247,10 +248,10 @@ class Recorder:
         self.asked.append(asked)
         return Result(run_id="run_1", status=Status.SUCCESS)
 
-    async def generate(self, input: Any, **options: Any) -> Result:
+    async def generate(self, input: Any, options: RunOptions) -> Result:
         return self._result("generate", input, options)
 
-    def stream(self, input: Any, **options: Any) -> RunStream[Any]:
+    def stream(self, input: Any, options: RunOptions) -> RunStream[Any]:
         return self._stream("stream", input, options)
 
     def stream_resume(self, run_id: str, tool_call_id: str, data: Any) -> RunStream[Any]:
@@ -343,8 +344,8 @@ async def test_everything_is_asked_of_one_driver() -> None:
     (driver,) = agent.drivers
     assert driver.agent is agent
     assert driver.asked == [
-        ("generate", "hi", {**nothing, "thread_id": "t"}),
-        ("stream", "hi", {**nothing, "resource_id": "r", "max_iterations": 2}),
+        ("generate", "hi", RunOptions(**{**nothing, "thread_id": "t"})),
+        ("stream", "hi", RunOptions(**{**nothing, "resource_id": "r", "max_iterations": 2})),
         ("resume", "run_1", "c1", {"x": 1}),
         ("approve", "run_1", "c1", None, None),
         ("approve", "run_1", "c1", {"x": 1}, "fine"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 
 from layover.declare.agents.driven import Driven
 from layover.declare.agents.driver import Driver
-from layover.declare.agents.engine import engine
+from layover.declare.agents.engine import Stores, engine
 from layover.declare.agents.options import (
     check_instructions,
     check_tools_function,
@@ -27,6 +27,7 @@ from layover.declare.context import RunContext
 from layover.declare.generics import Deps, Output
 from layover.declare.hooks.base import hooks_of
 from layover.declare.hooks.raw_texts import warn_of_embedded, warn_of_handoffs
+from layover.declare.hooks.shapes import HookLike
 from layover.declare.limits import Limits
 from layover.declare.memory import Memory
 from layover.declare.option_names import named_options
@@ -176,13 +177,13 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         provider_tools: Sequence[ProviderTool] = (),
         overridable: Sequence[Overridable] = (),
         handoffs: "Sequence[Agent[Any, Any]]" = (),
-        hooks: Sequence[Any] = (),
+        hooks: Sequence[HookLike] = (),
         deps: "Factory[Deps] | None" = None,
         connections: Sequence[Connection] = (),
         tool_search: bool = False,
         description: str | None = None,
         on_waiting: Literal["answer", "steer", "withdraw", "refuse"] = "answer",
-        runtime: Any = None,
+        runtime: "Stores | None" = None,
     ) -> None:
         self.name = name_of(name)
         self.model: str | None
@@ -231,7 +232,7 @@ class Agent(Driven[Output], Generic[Deps, Output]):
         return self._runtime
 
     @runtime.setter
-    def runtime(self, runtime: Any) -> None:
+    def runtime(self, runtime: "Stores | None") -> None:
         self._runtime = runtime
         self.__dict__.pop("_driver", None)
 

@@ -16,6 +16,7 @@ from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.approvals.token_answer import DECIDED
 from layover.approvals.waiting import is_expired, waiting_call
 from layover.declare.agent import Agent
+from layover.declare.agents.driver import RunOptions
 from layover.declare.agents.stream import RunStream
 from layover.declare.hooks.base import defines
 from layover.declare.memory import NodeMemory
@@ -79,39 +80,13 @@ class InProcess:
         self._newest: str | None = None
         self._state = AgentState()
 
-    async def generate(
-        self,
-        input: Input,
-        *,
-        thread_id: str | None,
-        resource_id: str | None,
-        max_iterations: int | None,
-        groups: Collection[str],
-        scopes: Collection[str],
-    ) -> Result:
+    async def generate(self, input: Input, options: RunOptions) -> Result:
         """Run until the end or a suspension, and return the result."""
         streams = self._followers.any_of(*_DELTAS)
-        run_id = await self._accept(
-            input,
-            thread_id=thread_id,
-            resource_id=resource_id,
-            max_iterations=max_iterations,
-            groups=groups,
-            scopes=scopes,
-            streams=streams,
-        )
+        run_id = await self._accept(input, options, streams=streams)
         return await self._go_on(run_id)
 
-    def stream(
-        self,
-        input: Input,
-        *,
-        thread_id: str | None,
-        resource_id: str | None,
-        max_iterations: int | None,
-        groups: Collection[str],
-        scopes: Collection[str],
-    ) -> RunStream[Any]:
+    def stream(self, input: Input, options: RunOptions) -> RunStream[Any]:
         """Run, and return the events, deltas included, until the end or a suspension."""
         # Named before it is accepted, because the handle has the id although the run begins only with its
         # first reader.
@@ -119,16 +94,7 @@ class InProcess:
         early = EarlyAbort()
 
         async def events() -> AsyncGenerator[Event, None]:
-            await self._accept(
-                input,
-                thread_id=thread_id,
-                resource_id=resource_id,
-                max_iterations=max_iterations,
-                groups=groups,
-                scopes=scopes,
-                streams=True,
-                run_id=run_id,
-            )
+            await self._accept(input, options, streams=True, run_id=run_id)
             async for event in self._follow(run_id, 0, early):
                 yield event
 
@@ -192,30 +158,21 @@ class InProcess:
         await self._drives.wait_for_memory()
 
     async def _accept(
-        self,
-        input: Input,
-        *,
-        thread_id: str | None,
-        resource_id: str | None,
-        max_iterations: int | None,
-        groups: Collection[str],
-        scopes: Collection[str],
-        streams: bool,
-        run_id: str | None = None,
+        self, input: Input, options: RunOptions, *, streams: bool, run_id: str | None = None
     ) -> str:
-        owner = resource_id or SOMEBODY
-        if max_iterations is not None and max_iterations < 1:
+        owner = options.resource_id or SOMEBODY
+        if options.max_iterations is not None and options.max_iterations < 1:
             raise InvalidRequest("max_iterations has to be at least 1")
         actor = Actor(
             sub=owner,
-            groups=_names("groups", groups),
-            scopes=_names("scopes", scopes),
+            groups=_names("groups", options.groups),
+            scopes=_names("scopes", options.scopes),
             in_process=True,
         )
-        thread_given = bool(thread_id)
+        thread_given = bool(options.thread_id)
         if not thread_given and isinstance(self._agent.memory.history, NodeMemory):
             raise ConfigurationError("node memory belongs to a thread: give generate a thread_id")
-        thread_id = thread_id or self._runtime.ids.new("thread")
+        thread_id = options.thread_id or self._runtime.ids.new("thread")
         now = self._runtime.clock.now()
         await self._runtime.journal.heads.put(
             ThreadHead(
@@ -231,7 +188,7 @@ class InProcess:
         request = StartRun(
             content,
             stream=streams,
-            max_iterations=max_iterations,
+            max_iterations=options.max_iterations,
             thread_given=thread_given,
             run_id=run_id,
         )

@@ -1,16 +1,18 @@
 """An agent that runs in this process: `generate`, `stream`, decisions, handlers."""
 
+import asyncio
 import logging
 import warnings
 from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, Generic
 
-from layover.declare.agents.driver import Driver
+from layover.declare.agents.driver import Driver, RunOptions
 from layover.declare.agents.stream import RunStream
 from layover.declare.generics import Output
 from layover.declare.result import AgentState, Input, Result
 from layover.declare.schemas import checks
+from layover.errors import ConfigurationError
 from layover.values.runs.event import event_types
 
 logger = logging.getLogger("layover")
@@ -19,6 +21,15 @@ _UNHEARD = (
     "agent %r: handlers of `on` hear only runs of this process (`generate`, `stream`), and no run that "
     "is served: follow those at GET /runs/{id}/events"
 )
+
+
+def _has_loop() -> bool:
+    """Return whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Driven(Generic[Output]):
@@ -90,13 +101,72 @@ class Driven(Generic[Output]):
             asyncio.run(main())
             ```
         """
-        return await self._driver.generate(
-            input,
+        options = RunOptions(
             thread_id=thread_id,
             resource_id=resource_id,
             max_iterations=max_iterations,
             groups=groups,
             scopes=scopes,
+        )
+        return await self._driver.generate(input, options)
+
+    def run_sync(
+        self,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        max_iterations: int | None = None,
+        groups: Collection[str] = (),
+        scopes: Collection[str] = (),
+    ) -> "Result[Output]":
+        """Run as `generate` does, in a script without `async`, and return the same Result.
+
+        Each call makes an event loop and closes it. It therefore also waits until memory has learned.
+
+        Args:
+            input: What the user says: a text, or a list of parts (`TextPart`, `FilePart`, ... or dicts of
+                their shapes).
+            thread_id: The conversation that the run belongs to, made if there is none of this id; None: the
+                run is in no thread (see `generate`).
+            resource_id: The user who owns the thread and the run; None: `local`.
+            max_iterations: Model calls of this run, at least 1; None: the agent's.
+            groups: The groups of the user, as `ctx.groups` has them.
+            scopes: The scopes of the user's token (`ctx.scopes`).
+
+        Returns:
+            The run at its end, or as it waits for a person. A failed run is a Result, too.
+
+        Raises:
+            ConfigurationError: If an event loop runs in this thread (async code, a notebook): there,
+                `await agent.generate(...)`. Also as `generate` raises it.
+            RequestError: If the run cannot begin (see `generate`).
+
+        Example:
+            ```python
+            from layover import Agent
+            from layover.testing import ScriptedModel, say
+
+            greeter = Agent("greeter", instructions="Greet people in one sentence.")
+            with greeter.override(model=ScriptedModel([say("Good morning, Ada.")])):
+                result = greeter.run_sync("I am Ada.")
+            assert result.text == "Good morning, Ada."
+            ```
+        """
+        if _has_loop():
+            raise ConfigurationError(
+                f"agent {self.name!r}: run_sync is for scripts, and an event loop runs in this thread: "
+                "use `await agent.generate(...)`"
+            )
+        return asyncio.run(
+            self.generate(
+                input,
+                thread_id=thread_id,
+                resource_id=resource_id,
+                max_iterations=max_iterations,
+                groups=groups,
+                scopes=scopes,
+            )
         )
 
     def stream(
@@ -150,14 +220,14 @@ class Driven(Generic[Output]):
             asyncio.run(main())
             ```
         """
-        return self._driver.stream(
-            input,
+        options = RunOptions(
             thread_id=thread_id,
             resource_id=resource_id,
             max_iterations=max_iterations,
             groups=groups,
             scopes=scopes,
         )
+        return self._driver.stream(input, options)
 
     async def resume(self, run_id: str, tool_call_id: str, data: Any) -> "Result[Output]":
         """Go on with a call that suspended itself, and return the run as `generate` does.

@@ -1,6 +1,7 @@
 """The protocol between an agent and the engine that runs it in this process."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from layover.declare.agents.stream import RunStream
@@ -8,32 +9,25 @@ from layover.declare.result import AgentState, Input, Result
 from layover.values.runs.event import Event
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run in this process, as `Agent.generate` documents them."""
+
+    thread_id: str | None
+    resource_id: str | None
+    max_iterations: int | None
+    groups: Collection[str]
+    scopes: Collection[str]
+
+
 class Driver(Protocol):
     """Runs one agent in this process."""
 
-    async def generate(
-        self,
-        input: Input,
-        *,
-        thread_id: str | None,
-        resource_id: str | None,
-        max_iterations: int | None,
-        groups: Collection[str],
-        scopes: Collection[str],
-    ) -> Result:
+    async def generate(self, input: Input, options: RunOptions) -> Result:
         """Run until the end or a suspension. A failed run is a Result, not an exception."""
         ...
 
-    def stream(
-        self,
-        input: Input,
-        *,
-        thread_id: str | None,
-        resource_id: str | None,
-        max_iterations: int | None,
-        groups: Collection[str],
-        scopes: Collection[str],
-    ) -> RunStream[Any]:
+    def stream(self, input: Input, options: RunOptions) -> RunStream[Any]:
         """Run, and return the events, deltas included."""
         ...
 

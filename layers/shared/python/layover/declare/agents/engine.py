@@ -9,6 +9,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from layover.declare.agents.driver import Driver
     from layover.ports.platform import ChatModel, Clock, Embedder
+    from layover.values.deployment.settings import Settings
+
+
+class Stores(Protocol):
+    """The stores and the model of an agent's runs in this process, of which the engine knows the rest: a
+    `layover.runtime.Runtime`."""
+
+    @property
+    def settings(self) -> "Settings":
+        """The limits and models of runs."""
+        ...
+
+    @property
+    def clock(self) -> "Clock":
+        """The time of runs."""
+        ...
 
 
 class Engine(Protocol):
