@@ -199,20 +199,23 @@ def _call_tool(request: Request) -> Json:
         raise RpcError(INVALID_PARAMS, unknown_name("tool", name, {*agents, again}))
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "arguments has to be an object")
+    goes_on = "requestState" in request.params or "inputResponses" in request.params
     try:
-        if name == again:
-            run, may_ask = _wait_for(request, _texts(arguments or {}, "run_id")["run_id"]), True
-        elif "requestState" in request.params or "inputResponses" in request.params:
-            run, may_ask = _go_on(request), False
-        else:
-            run, may_ask = _begin(request, name, arguments or {}), True
+        run = _run_of(request, name, arguments or {}, goes_on=goes_on, waits=name == again)
     except (RequestError, LimitReached) as error:
         return words.refusal(_refused(error, again))
     page = request.page_of(run)
-    is_asked = run.status is Status.SUSPENDED and words.owner_decides(run)
-    if may_ask and name != again and is_asked and request.opens_pages and page:
+    may_ask = name != again and not goes_on and request.opens_pages
+    if may_ask and page and run.status is Status.SUSPENDED and words.owner_decides(run):
         return words.decision_request(run, page)
     return words.run_result(run, again, page)
+
+
+def _run_of(request: Request, name: str, arguments: Json, *, goes_on: bool, waits: bool) -> Run:
+    """Return the run of a call, at its end or as far as it is in time."""
+    if waits:
+        return _wait_for(request, _texts(arguments, "run_id")["run_id"])
+    return _go_on(request) if goes_on else _begin(request, name, arguments)
 
 
 def _begin(request: Request, agent: str, arguments: Json) -> Run:

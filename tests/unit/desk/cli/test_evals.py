@@ -58,7 +58,7 @@ def evals(project: Path, *arguments: str, **variables: str) -> subprocess.Comple
         (["cases.yaml"], "say which agent: --agent NAME, of shop, desk"),
         (["cases.yaml", "--agent", "shpo"], "no agent 'shpo': did you mean 'shop'?"),
         (["cases.yaml", "--agent", "shop", "--agents", "nobody"], "No module named 'nobody'"),
-        (["cases.yaml", "--agent", "shop", "--junit", "no/a.xml"], "no is no folder"),
+        (["cases.yaml", "--agent", "shop", "--junit", "no/a.xml"], "no is not a folder"),
         (["real.yaml", "--agent", "shop"], "no model can be asked for openai/gpt-5-mini: set OPEN"),
         (["stub.yaml", "--agent", "shop"], "no tool 'pya': did you mean 'pay'?"),
     ],

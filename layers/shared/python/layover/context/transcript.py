@@ -57,18 +57,12 @@ def branch(
     read come after."""
     meta, steps = snapshot.meta, own_steps(snapshot)
     calls = {call.key: call for call in snapshot.calls}
-    messages, loose = [meta.input], list[Message]()
+    messages = [meta.input]
     for step, following in zip_longest(steps, steps[1:]):
         messages += _fixed_messages(step, calls, places=places)
         if following is not None:
             messages += _customs(step, calls, heard_by(following) or _last_id(step))
-        elif ended and any(call.custom is not None for call in snapshot.calls):
-            loose = _customs(step, calls, "")
-    if ended and (loose or snapshot.said):
-        last_at = max(message.created_at for message in messages)
-        loose = later(
-            [*loose, *unread_messages(snapshot)], max(last_at, newest_at or last_at), meta.loose_at
-        )
+    loose = _loose_messages(snapshot, messages, newest_at) if ended else []
     while places and ended and not loose and not meta.aside and messages[-1].is_place:
         # The run held its thread to the end, so nothing follows the place of a call that never began.
         messages.pop()
@@ -80,6 +74,20 @@ def branch(
         return Branch(fixed, leaf_id)
     last = tuple(with_marks(chain(loose, leaf_id), marks))
     return Branch(fixed + last, last[-1].id, last)
+
+
+def _loose_messages(
+    snapshot: RunSnapshot, fixed: Sequence[Message], newest_at: datetime | None
+) -> list[Message]:
+    """Return the messages that come last: those of the newest step's tools, and those that nobody read."""
+    loose, steps = list[Message](), own_steps(snapshot)
+    if steps and any(call.custom is not None for call in snapshot.calls):
+        loose = _customs(steps[-1], {call.key: call for call in snapshot.calls}, "")
+    if not loose and not snapshot.said:
+        return []
+    last_at = max(message.created_at for message in fixed)
+    messages = [*loose, *unread_messages(snapshot)]
+    return later(messages, max(last_at, newest_at or last_at), snapshot.meta.loose_at)
 
 
 def chain(messages: Iterable[Message], behind: str) -> list[Message]:

@@ -167,13 +167,8 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, due: DueCheck, swept_at
         # Whoever kept the grant finds calls in an index that lags, and may have died before.
         await go_on_if_connected(runtime, run, call)
     if run.ready:
-        # No branch listens for its calls. The end of the run at work in its thread starts it. One that waits,
-        # or died, may have missed it.
         expire_at = await expire_due(runtime, run, calls)
-        if await _awaits_its_turn(runtime, run):
-            await _reschedule(runtime, due, paid, latest=_first(remind_at, expire_at))
-            return "ready"
-        return "handed on" if await go_on(runtime, run.owner, run.id) else "driven"
+        return await _start_ready(runtime, run, due, paid, latest=_first(remind_at, expire_at))
     abandoned_at = await check_branches(runtime, run, calls, owed)
     if run.execution is not None and await runtime.callbacks.alive(run.execution):
         # An execution is replaced only while none of its calls is being made, because its successor would
@@ -194,10 +189,26 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, due: DueCheck, swept_at
         latest = _first(abandoned_at, remind_at)
         await _reschedule(runtime, due, paid, calm=CALM if is_calm else 1, latest=latest)
         return "driven"
+    return await _replace_lost(runtime, run, due, paid)
+
+
+async def _start_ready(
+    runtime: Runtime, run: RunMeta, due: DueCheck, paid: frozenset[str], latest: datetime | None
+) -> str:
+    """Start a run for whose calls no branch listens. The end of the run at work in its thread does that. One
+    that waits, or died, may have missed it."""
+    if await _awaits_its_turn(runtime, run):
+        await _reschedule(runtime, due, paid, latest=latest)
+        return "ready"
+    return "handed on" if await go_on(runtime, run.owner, run.id) else "driven"
+
+
+async def _replace_lost(runtime: Runtime, run: RunMeta, due: DueCheck, paid: frozenset[str]) -> str:
+    """Let a run whose execution is gone go on in another one. The answer about the execution may be older
+    than its start (DescribeExecution is eventually consistent): a second look, one patience later, has to
+    confirm it."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
     if run.lost_at is None or run.lost_at + patience > now:
-        # The answer about the execution may be older than its start (DescribeExecution is eventually
-        # consistent): a second look, one patience later, has to confirm it.
         lost_at = run.lost_at or now
         at = lost_at + patience
         await runtime.journal.watch.reschedule(due, at, lost_at=lost_at, paid=paid)

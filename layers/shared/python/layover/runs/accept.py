@@ -199,7 +199,9 @@ async def _steer(
     policy = request.on_waiting or policy_of(runtime, waiting.meta)
     if policy not in (OnWaiting.STEER, OnWaiting.WITHDRAW) or asks_for_budget(waiting):
         return None
-    await send(runtime, actor, waiting.meta.id, content, request_key, request.sent)
+    await send(
+        runtime, actor, waiting.meta.id, content=content, request=request_key, sent=request.sent
+    )
     if policy is OnWaiting.WITHDRAW:
         # As it waited before it had the message: it may have gone on since, and asked for another call.
         await withdraw(runtime, actor, waiting)
@@ -240,7 +242,9 @@ async def _accept(
     give_up = pace.now() + ACCEPT_TIMEOUT_S
     for attempt in count():
         head = await head_of(runtime, owner, thread_id)
-        steered = await _steer(runtime, actor, head, content, as_sent, request_key)
+        steered = await _steer(
+            runtime, actor, head, content=content, request=as_sent, request_key=request_key
+        )
         if steered is not None:
             return Accepted(steered, started=False, replayed=True), None
         if not known_parent:
@@ -257,7 +261,7 @@ async def _accept(
         meta = _meta(
             runtime,
             actor,
-            head if aside is None else _without_its_run(head, aside),
+            _without_its_run(head, aside),
             run_id=run_id,
             message_id=message_id,
             content=content,
@@ -271,18 +275,31 @@ async def _accept(
         except StaleHead:
             if pace.now() >= give_up:
                 break
-            # Random, so that requests that collided here do not collide again.
-            longest = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
-            await pace.sleep(runtime.dice.up_to(longest))
+            await _rest(runtime, pace, attempt)
         except (ThreadBusy, LimitReached):
             # The run that holds the thread may come from this very request, sent twice at once.
-            again = await _replay(runtime, owner, request_key) or await _replay(
-                runtime, owner, sent
-            )
+            again = await _first_replay(runtime, owner, request_key, sent)
             if again is None:
                 raise
             return Accepted(again, started=False, replayed=True), meta
     raise Conflict("other requests keep changing the thread; try again", thread_id=thread_id)
+
+
+async def _first_replay(
+    runtime: Runtime, owner: str, *request_keys: RequestKey | None
+) -> str | None:
+    """Return the run that one of these keys has begun already; None if none has."""
+    for request_key in request_keys:
+        if (run_id := await _replay(runtime, owner, request_key)) is not None:
+            return run_id
+    return None
+
+
+async def _rest(runtime: Runtime, pace: Pace, attempt: int) -> None:
+    """Wait before the next try. The time is random, so that requests that collided here do not collide
+    again."""
+    longest = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(attempt, 8))
+    await pace.sleep(runtime.dice.up_to(longest))
 
 
 async def _waiting_in(runtime: Runtime, head: ThreadHead, request: StartRun) -> RunSnapshot | None:
@@ -305,8 +322,11 @@ def _last_at_rest(head: ThreadHead) -> str | None:
     return head.active_run or next(reversed(head.waiting_runs), None)
 
 
-def _without_its_run(head: ThreadHead, aside: SetAside) -> ThreadHead:
-    """Return the thread as the next run finds it: its first message follows what the waiting run said."""
+def _without_its_run(head: ThreadHead, aside: SetAside | None) -> ThreadHead:
+    """Return the thread as the next run finds it: its first message follows what the waiting run said, if one
+    is set aside."""
+    if aside is None:
+        return head
     changes = {
         "active_run": None,
         "leaf_id": aside.leaf_id,

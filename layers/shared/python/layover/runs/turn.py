@@ -162,16 +162,7 @@ async def _advance(
     if isinstance(progress, Aside):
         return await _take_back(runtime, log)
     if isinstance(progress, Suspended):
-        # `fresh`: a waiting run has made progress, so it has all its attempts again, whatever goes wrong
-        # during the wait. If this execution's history may be too short for all branches, the run waits in a
-        # fresh one.
-        branch_events = BRANCH_EVENTS * len(progress.waiting)
-        if not await room_for(runtime, payload, branch_events, fresh=True, rests=meta.epoch):
-            return _result("left")
-        if not is_aside:
-            await hand_on(runtime, meta.owner, meta.thread_id)
-        now = runtime.clock.now()
-        return _result("suspended", [waiting_call(c, now) for c in progress.waiting])
+        return await _wait(runtime, payload, meta, progress, is_aside=is_aside)
     if isinstance(progress, Yielded):
         # The run goes on in a fresh invocation, and after many of them in a fresh execution (a history has a
         # limit).
@@ -191,6 +182,21 @@ async def _advance(
     # Before the end, because no attempt follows the end of a run; a death in between only repeats this.
     await remember_turn(runtime, agent, state, progress, turn_input.history)
     return await _end(runtime, log, state, head, progress)
+
+
+async def _wait(
+    runtime: Runtime, payload: RunPayload, meta: RunMeta, progress: Suspended, *, is_aside: bool
+) -> TurnResult:
+    """Return what the run waits for, and let the thread go on without it. `fresh`: a waiting run has made
+    progress, so it has all its attempts again, whatever goes wrong during the wait. If this execution's
+    history may be too short for all branches, the run waits in a fresh one."""
+    branch_events = BRANCH_EVENTS * len(progress.waiting)
+    if not await room_for(runtime, payload, branch_events, fresh=True, rests=meta.epoch):
+        return _result("left")
+    if not is_aside:
+        await hand_on(runtime, meta.owner, meta.thread_id)
+    now = runtime.clock.now()
+    return _result("suspended", [waiting_call(c, now) for c in progress.waiting])
 
 
 def _is_aside(head: ThreadHead, meta: RunMeta) -> bool:

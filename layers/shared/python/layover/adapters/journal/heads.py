@@ -150,7 +150,7 @@ class NextRun:
 
 @dataclass(frozen=True)
 class Handover:
-    """The effect of a run's end on its thread. `facts`: changes of its own META."""
+    """The effect of a run's end on its thread. `facts`: changes of its META."""
 
     actions: list[Action]
     next_run: NextRun | None = None
@@ -232,29 +232,14 @@ class QueueHandover:
         """Return the actions for the end's transaction, and the run that holds the thread afterwards. `head`:
         as read before; the transaction fails if it has changed since."""
         keys = Keys(run.owner)
-        item: Item | None
-        if head is not None and head.active_run == run.id:
-            item = {k: v for k, v in head_item(keys, head).items() if v is not None}
-        else:
-            item = await self._table.get(keys.thread(run.thread_id), HEAD)
+        item = await self._item_of(keys, run, head)
         if item is None:
             return Handover([])
         if item.get("active_run") != run.id:
             return self._leave(keys, item, run, outcome)
         placing, placed_ids, outcome = await self._place(keys, item.get("unplaced", ()), outcome)
         queue: list[str] = item.get("queue", [])
-        next_run, starting, passed_over = None, None, set[str]()
-        # A deleted thread starts no run, since its eraser cancels them.
-        for candidate in [] if item.get("deleted") else _successors(item):
-            if candidate in queue:
-                starting = await self._start(keys, candidate, item["agent"], outcome)
-            else:
-                next_run, starting = await self._carry_on(keys, candidate, outcome)
-            # A run that has been cancelled gives way to the next.
-            passed_over.add(candidate)
-            if starting:
-                next_run = next_run or NextRun(candidate)
-                break
+        next_run, starting, passed_over = await self._choose_next(keys, item, outcome)
         now = rfc3339(self._clock.now())
         interrupts: list[str] = queue[: item.get("interrupts", 0)]
         changes: dict[str, Any] = {
@@ -294,6 +279,31 @@ class QueueHandover:
         # Together with the end, so that no death leaves a free thread with runs in its queue. The next
         # execution is started after it, and the run is due in the watch from now on.
         return Handover([update, *placing, *([starting] if starting else [])], next_run)
+
+    async def _item_of(self, keys: Keys, run: RunMeta, head: ThreadHead | None) -> Item | None:
+        """Return the thread's item: the one that was read before, if the run had the thread then."""
+        if head is None or head.active_run != run.id:
+            return await self._table.get(keys.thread(run.thread_id), HEAD)
+        return {k: v for k, v in head_item(keys, head).items() if v is not None}
+
+    async def _choose_next(
+        self, keys: Keys, item: Item, outcome: Outcome
+    ) -> tuple[NextRun | None, Action | None, set[str]]:
+        """Return the run that gets the thread, the write that starts it, and the runs that leave the queue:
+        this one, and those before it, which have been cancelled."""
+        next_run: NextRun | None = None
+        starting: Action | None = None
+        passed_over = set[str]()
+        # A deleted thread starts no run, since its eraser cancels them.
+        for candidate in [] if item.get("deleted") else _successors(item):
+            if candidate in item.get("queue", ()):
+                starting = await self._start(keys, candidate, item["agent"], outcome)
+            else:
+                next_run, starting = await self._carry_on(keys, candidate, outcome)
+            passed_over.add(candidate)
+            if starting:
+                return next_run or NextRun(candidate), starting, passed_over
+        return next_run, starting, passed_over
 
     def _leave(self, keys: Keys, item: Item, run: RunMeta, outcome: Outcome) -> Handover:
         """Return the write by which a run that was set aside leaves its thread. The thread's newest message

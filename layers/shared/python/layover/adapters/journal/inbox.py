@@ -1,10 +1,11 @@
 """Calls that wait for the members of groups, over all users.
 
-A waiting call has a place in a partition of the watch index, through an attribute of its own item. There is
+A waiting call has a place in a partition of the watch index, through an attribute of its item. There is
 one partition for each set of groups that a rule names; marks lead from a group to the sets that it is in."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
@@ -69,7 +70,22 @@ class TableInbox:
         )
         partitions = [approver_partition(rule) for rule in sorted({r for n in names for r in n})]
         matches: list[Item] = []
-        after, more = cursor or "", True
+        after = cursor or ""
+        async with aclosing(self._waiting_in(partitions, after, limit)) as waiting:
+            async for place, item in waiting:
+                if len(matches) == limit:
+                    return await self._page_of(matches, after)
+                after = place
+                if item is not None:
+                    matches.append(item)
+        return await self._page_of(matches, None)
+
+    async def _waiting_in(
+        self, partitions: Sequence[str], after: str, limit: int
+    ) -> AsyncGenerator[tuple[str, Item | None], None]:
+        """Yield the places of the partitions behind this one, in order, each with its call; None: it does not
+        wait there. Reads about `limit` places at a time."""
+        more = True
         while more:
             pages = [self._table.behind(p, after, limit + 1) for p in partitions]
             # A call that was escalated a moment ago may still be in the partition of its first rule as well.
@@ -78,15 +94,11 @@ class TableInbox:
             more = len(places) > limit
             for some in batched(places, _MAX_CONCURRENT_READS):
                 items = await asyncio.gather(*(self._table.get(pk, sk) for _, pk, sk in some))
-                for (place, _, _), item in zip(some, items, strict=True):
-                    if len(matches) == limit:
-                        return await self._page_of(matches, after)
-                    after = place
+                for (after, _, _), item in zip(some, items, strict=True):
                     # The index is eventually consistent, and only the item tells whether a call has been
                     # decided.
-                    if item is not None and item.get("gsi2sk") == place:
-                        matches.append(item)
-        return await self._page_of(matches, None)
+                    waits = item is not None and item.get("gsi2sk") == after
+                    yield after, item if waits else None
 
     async def owner_of(self, run_id: str) -> str | None:
         """See `ports.Inbox`."""

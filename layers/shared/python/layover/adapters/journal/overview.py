@@ -67,12 +67,7 @@ class TableOverview:
         """See `ports.Overview`. The cursor is the id of the last run that was looked at."""
         if cursor is not None and len(cursor.encode()) > _MAX_ID:
             raise bad_cursor()
-        after = reverse_order(cursor) if cursor else ""
-        live = [
-            (id, pk)
-            for id, pk in await self._live(watch_partitions())
-            if id > after and (only.owner is None or pk == Keys(only.owner).run(reverse_order(id)))
-        ]
+        live = await self._live_behind(cursor, only.owner)
         places = _Places(self, _ends_of(only), place_behind(cursor) if cursor else "", only)
         runs: list[RunFacts] = []
         looks, last, is_end = 0, cursor, False
@@ -90,6 +85,16 @@ class TableOverview:
             if places.is_tired:
                 break
         return Page(items=tuple(runs), next_cursor=None if is_end else last)
+
+    async def _live_behind(self, cursor: str | None, owner: str | None) -> list[tuple[str, str]]:
+        """Return the reversed ids and the places of the runs that are watched, from the cursor on: of an
+        owner, or of all."""
+        after = reverse_order(cursor) if cursor else ""
+        return [
+            (id, pk)
+            for id, pk in await self._live(watch_partitions())
+            if id > after and (owner is None or pk == Keys(owner).run(reverse_order(id)))
+        ]
 
     async def read(self, facts: RunFacts) -> RunSnapshot | None:
         """See `ports.Overview`."""

@@ -100,17 +100,12 @@ def _check_waits(what: str, signature: Signature, options: Options) -> None:
 
 
 def _check_callables(what: str, options: Options) -> None:
-    needs = options.needs_approval
-    predicate = needs.when if isinstance(needs, Approval) else needs
-    is_one = callable(predicate) and takes(predicate, 2)
-    if not (isinstance(needs, bool) or is_one or (predicate is None and needs is not None)):
-        expected = "a bool, a function of (args, ctx) or an Approval"
-        raise checks.fail(f"{what}needs_approval", expected, predicate)
+    _check_needs(what, options.needs_approval)
     if options.summary is not None and not (
         callable(options.summary) and takes(options.summary, 2)
     ):
         raise checks.fail(f"{what}summary", "a function of (args, ctx)", options.summary)
-    if not (options.risk is None or options.risk in tuple(Risk) or _is_rating(options.risk)):
+    if not _is_risk(options.risk):
         expected = "'low', 'medium', 'high' or a function of (args, ctx)"
         raise checks.fail(f"{what}risk", expected, options.risk)
     shape = options.to_model_output
@@ -124,8 +119,16 @@ def _check_callables(what: str, options: Options) -> None:
         raise checks.fail(f"{what}to_message", "a function of (result) or (args, result)", send)
 
 
-def _is_rating(risk: Any) -> bool:
-    return callable(risk) and takes(risk, 2)
+def _check_needs(what: str, needs: Any) -> None:
+    predicate = needs.when if isinstance(needs, Approval) else needs
+    is_one = callable(predicate) and takes(predicate, 2)
+    if not (isinstance(needs, bool) or is_one or (predicate is None and needs is not None)):
+        expected = "a bool, a function of (args, ctx) or an Approval"
+        raise checks.fail(f"{what}needs_approval", expected, predicate)
+
+
+def _is_risk(risk: Any) -> bool:
+    return risk is None or risk in tuple(Risk) or (callable(risk) and takes(risk, 2))
 
 
 def takes(fn: Callable[..., Any], count: int) -> bool:

@@ -45,7 +45,7 @@ def question_of(server: str, host: str, params: Any) -> Question:
     """Return the form for what a server asks. `server`: its name in the agent; `host`: of its address. Raises
     DefinitionError, whose message says why nobody can be asked."""
     if not isinstance(params, Mapping) or too_deep(params):
-        raise DefinitionError(TOO_DEEP if isinstance(params, Mapping) else "it is no question")
+        raise DefinitionError(TOO_DEEP if isinstance(params, Mapping) else "it is not a question")
     message = params.get("message")
     if not isinstance(message, str):
         raise DefinitionError("it has no message")
@@ -142,13 +142,14 @@ def _field(field: Any) -> dict[str, Any]:
     elif kind == "string" and field.get("format") in _FORMATS:
         clean["format"] = field["format"]
     default = field.get("default")
-    if (
-        _is_one_of(default, kind)
-        and all_finite(default)
-        and default in clean.get("enum", [default])
-    ):
+    if _may_be_default(default, kind, clean.get("enum")):
         clean["default"] = sanitise(default)
     return clean
+
+
+def _may_be_default(default: Any, kind: str, choices: list[str] | None) -> bool:
+    is_value = _is_one_of(default, kind) and all_finite(default)
+    return is_value and (choices is None or default in choices)
 
 
 def _choices(field: Any) -> list[str] | None:
@@ -177,7 +178,7 @@ def _words(text: Any) -> str:
 
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not all_finite(value):
-        raise DefinitionError("its form has a bound that is no number")
+        raise DefinitionError("its form has a bound that is not a number")
     return value
 
 

@@ -200,13 +200,7 @@ def mcp(
     elif not isinstance(name, str) or not _NAME.fullmatch(name):
         expected = f"a letter and up to {_MAX_NAME - 1} letters, digits or '-'"
         raise checks.fail(f"{what}name", expected, name)
-    if headers is not None and not callable(headers) and not _are_headers(headers):
-        # The value is not shown: it may be a credential.
-        raise checks.fail(
-            f"{what}headers", "a dict of ASCII texts by name, or a function", type(headers)
-        )
-    if callable(headers) and not takes(headers, 1):
-        raise checks.fail(f"{what}headers", "a function of the context", headers)
+    _check_headers(what, headers)
     if connection is not None:
         checks.name(f"{what}connection", connection)
     if approve is not None and not (callable(approve) and takes(approve, 1)):
@@ -259,6 +253,16 @@ def _word_of(host: str) -> str:
     labels = [label for label in host.split(".")[:-1] if label not in _GENERIC]
     word = re.sub(r"[^a-zA-Z0-9-]", "-", labels[-1] if labels else host)[:_MAX_NAME]
     return word if _NAME.fullmatch(word) and word != host else "mcp"
+
+
+def _check_headers(what: str, headers: Any) -> None:
+    if headers is not None and not callable(headers) and not _are_headers(headers):
+        # The value is not shown: it may be a credential.
+        raise checks.fail(
+            f"{what}headers", "a dict of ASCII texts by name, or a function", type(headers)
+        )
+    if callable(headers) and not takes(headers, 1):
+        raise checks.fail(f"{what}headers", "a function of the context", headers)
 
 
 def _are_headers(headers: Any) -> bool:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -453,79 +454,10 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.issuer and not self.audience:
-            raise ValueError(
-                "issuer needs an audience: tokens for other applications would be taken"
-            )
-        scopes = (
-            self.scope,
-            self.act_as_scope,
-            self.operate_scope,
-            self.audit_scope,
-            self.read_content_scope,
-        )
-        if not self.issuer and scopes != (USE, ACT_AS, OPERATE, AUDIT, READ):
-            raise ValueError(
-                "scope, act_as_scope, operate_scope, audit_scope and read_content_scope need an issuer: "
-                f"the user pool's are {USE}, {ACT_AS}, {OPERATE}, {AUDIT} and {READ}"
-            )
-        if self.issuer and self.adopt_user_pool:
-            raise ValueError(
-                "adopt_user_pool and issuer exclude each other: users belong to one of them"
-            )
-        if self.issuer and self.mfa is not Mfa.OPTIONAL:
-            raise ValueError(
-                "mfa belongs to the stack's own user pool: your issuer decides for its users"
-            )
-        if self.issuer and (self.sign_up or self.machine_client):
-            raise ValueError(
-                "sign_up and machine_client belong to the stack's own user pool: your issuer has its own "
-                "users and clients"
-            )
-        self._check_pool()
-        if self.login_scope and not self.issuer:
-            raise ValueError(
-                f"login_scope needs an issuer: at the user pool people ask for {USE}, as its tokens have it"
-            )
-        if self.sign_up and not (self.daily_tokens or self.daily_cost_usd):
-            raise ValueError(
-                "sign_up needs daily_tokens or daily_cost_usd (better both): strangers would spend "
-                "without a limit"
-            )
-        if self.budget_usd and not self.alarms_email:
-            raise ValueError("budget_usd needs alarms_email: its warnings go there")
+        for rule in _RULES:
+            if wrong := rule.find(self):
+                raise ValueError(rule.says.format(wrong=wrong, settings=self))
         return self
-
-    def _check_pool(self) -> None:
-        """Raise ValueError for settings of a user pool that is not there, or that Cognito refuses."""
-        if self.issuer and (self.groups or self.callback_urls):
-            raise ValueError(
-                "groups and callback_urls belong to the stack's own user pool: your issuer has its own "
-                "groups, and its public client the URLs of your front ends"
-            )
-        if self.groups and self.adopt_user_pool:
-            raise ValueError(
-                "groups and adopt_user_pool exclude each other: the stack changes nothing in an adopted "
-                "pool. Make a group there with: aws cognito-idp create-group "
-                f"--user-pool-id {self.adopt_user_pool} --group-name NAME"
-            )
-        if self.machine_scopes and not self.machine_client:
-            raise ValueError("machine_scopes needs machine_client: it has those scopes")
-        if wrong := next((s for s in self.machine_scopes if s not in MACHINE_SCOPES), None):
-            raise ValueError(
-                f"machine_scopes cannot have {wrong!r}: besides use and act-as there are "
-                f"{' and '.join(MACHINE_SCOPES)}"
-            )
-        if wrong := next((g for g in self.groups if not re.fullmatch(GROUP, g)), None):
-            raise ValueError(
-                f"groups cannot have {wrong!r}: a name has up to 128 characters, and no blanks, commas, "
-                "semicolons, brackets or quotes"
-            )
-        if wrong := next((url for url in self.callback_urls if not _may_return_to(url)), None):
-            raise ValueError(
-                f"callback_urls cannot have {wrong!r}: Cognito takes https://HOST/PATH, http://localhost for "
-                "tests, or an app's own scheme, without a fragment (#)"
-            )
 
     @field_validator("functions")
     @classmethod
@@ -742,6 +674,92 @@ class Settings(BaseModel):
                 for each in errors
             )
             raise ValueError("\n".join(lines)) from None
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A rule about several settings. `find`: returns what breaks it, false if nothing does; `says`: what to
+    do, with what was found as `{wrong}`."""
+
+    find: Callable[[Settings], object]
+    says: str
+
+
+_POOL_SCOPES = (USE, ACT_AS, OPERATE, AUDIT, READ)
+
+
+def _scopes(s: Settings) -> tuple[str, ...]:
+    return (s.scope, s.act_as_scope, s.operate_scope, s.audit_scope, s.read_content_scope)
+
+
+_RULES = (
+    _Rule(
+        lambda s: s.issuer and not s.audience,
+        "issuer needs an audience: tokens for other applications would be taken",
+    ),
+    _Rule(
+        lambda s: not s.issuer and _scopes(s) != _POOL_SCOPES,
+        "scope, act_as_scope, operate_scope, audit_scope and read_content_scope need an issuer: "
+        f"the user pool's are {USE}, {ACT_AS}, {OPERATE}, {AUDIT} and {READ}",
+    ),
+    _Rule(
+        lambda s: s.issuer and s.adopt_user_pool,
+        "adopt_user_pool and issuer exclude each other: users belong to one of them",
+    ),
+    _Rule(
+        lambda s: s.issuer and s.mfa is not Mfa.OPTIONAL,
+        "mfa belongs to the stack's own user pool: your issuer decides for its users",
+    ),
+    _Rule(
+        lambda s: s.issuer and (s.sign_up or s.machine_client),
+        "sign_up and machine_client belong to the stack's own user pool: your issuer has its own "
+        "users and clients",
+    ),
+    _Rule(
+        lambda s: s.issuer and (s.groups or s.callback_urls),
+        "groups and callback_urls belong to the stack's own user pool: your issuer has its own "
+        "groups, and its public client the URLs of your front ends",
+    ),
+    _Rule(
+        lambda s: s.groups and s.adopt_user_pool,
+        "groups and adopt_user_pool exclude each other: the stack changes nothing in an adopted "
+        "pool. Make a group there with: aws cognito-idp create-group "
+        "--user-pool-id {settings.adopt_user_pool} --group-name NAME",
+    ),
+    _Rule(
+        lambda s: s.machine_scopes and not s.machine_client,
+        "machine_scopes needs machine_client: it has those scopes",
+    ),
+    _Rule(
+        lambda s: next((each for each in s.machine_scopes if each not in MACHINE_SCOPES), None),
+        "machine_scopes cannot have {wrong!r}: besides use and act-as there are "
+        f"{' and '.join(MACHINE_SCOPES)}",
+    ),
+    _Rule(
+        lambda s: next((each for each in s.groups if not re.fullmatch(GROUP, each)), None),
+        "groups cannot have {wrong!r}: a name has up to 128 characters, and no blanks, commas, "
+        "semicolons, brackets or quotes",
+    ),
+    _Rule(
+        lambda s: next((url for url in s.callback_urls if not _may_return_to(url)), None),
+        "callback_urls cannot have {wrong!r}: Cognito takes https://HOST/PATH, http://localhost for "
+        "tests, or an app's own scheme, without a fragment (#)",
+    ),
+    _Rule(
+        lambda s: s.login_scope and not s.issuer,
+        f"login_scope needs an issuer: at the user pool people ask for {USE}, as its tokens have it",
+    ),
+    _Rule(
+        lambda s: s.sign_up and not (s.daily_tokens or s.daily_cost_usd),
+        "sign_up needs daily_tokens or daily_cost_usd (better both): strangers would spend "
+        "without a limit",
+    ),
+    _Rule(
+        lambda s: s.budget_usd and not s.alarms_email,
+        "budget_usd needs alarms_email: its warnings go there",
+    ),
+)
+"""The rules about several settings, in the order in which they are told."""
 
 
 def _may_return_to(url: str) -> bool:

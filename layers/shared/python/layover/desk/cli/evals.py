@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,20 +89,8 @@ def main(request: Request, project: Project | None) -> int:
 def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile]:
     """Return the agent and the cases. Raises NotRun, CasesInvalid and StubsInvalid."""
     file = read_cases(request.file)
-    if request.runs is not None and request.continue_from is not None:
-        raise NotRun("--runs begins a file, and --continue goes on with one: name one of them")
-    for path in filter(None, (request.junit, request.json, request.runs)):
-        if not path.absolute().parent.is_dir():
-            raise NotRun(
-                f"{path.parent} is no folder: make it, or name another place for {path.name}"
-            )
-    agents = agents_of(request.agents, project)
-    name = request.agent or file.agent
-    if name is None and len(agents) > 1:
-        raise NotRun(f"say which agent: --agent NAME, of {', '.join(agents)}")
-    agent = agents.get(name) if name is not None else next(iter(agents.values()))
-    if agent is None:
-        raise NotRun(unknown_agent(str(name), agents))
+    _check_places(request)
+    agent = _choose(request.agent or file.agent, agents_of(request.agents, project))
     for case in file.cases:
         try:
             check_stubs(agent, case.stubs)
@@ -115,6 +103,27 @@ def _prepare(request: Request, project: Project | None) -> tuple[Agent, CaseFile
         names += _judges(request, agent)
     require_models(each for each in names if each not in agent.own_models)
     return agent, file
+
+
+def _check_places(request: Request) -> None:
+    """Raise NotRun if a file that is to be written has no place."""
+    if request.runs is not None and request.continue_from is not None:
+        raise NotRun("--runs begins a file, and --continue goes on with one: name one of them")
+    for path in filter(None, (request.junit, request.json, request.runs)):
+        if not path.absolute().parent.is_dir():
+            raise NotRun(
+                f"{path.parent} is not a folder: make it, or name another place for {path.name}"
+            )
+
+
+def _choose(name: str | None, agents: Mapping[str, Agent]) -> Agent:
+    """Return the agent of this name, or the only one. Raises NotRun."""
+    if name is None and len(agents) > 1:
+        raise NotRun(f"say which agent: --agent NAME, of {', '.join(agents)}")
+    agent = agents.get(name) if name is not None else next(iter(agents.values()))
+    if agent is None:
+        raise NotRun(unknown_agent(str(name), agents))
+    return agent
 
 
 def require_models(names: Iterable[str]) -> None:

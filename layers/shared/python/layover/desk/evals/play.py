@@ -1,8 +1,8 @@
-"""One run of a case: an agent in this process, with stores and stubs of its own."""
+"""One run of a case: an agent in this process, with its own stores and stubs."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,18 +75,21 @@ async def play(how: Play, case: Case, repeat: int = 1) -> Outcome:
             "seconds": round(seconds, 3),
         }
     )
-    failures = [f"stubs: no stub fits a call of {name}: add one" for name in stubs.misses]
-    if result.error is not None:
-        failures.insert(0, f"the run failed: {result.error.type}: {result.error.message}")
-    elif result.status == "cancelled":
-        failures.insert(0, "the run was cancelled")
-    if script is not None and script.unused and result.status == "success":
-        failures.append(
-            f"script: {len(script.unused)} steps are left: the run did not ask for them"
-        )
-    failures += failures_of(case, outcome)
+    failures = [*_own_failures(result, stubs, script), *failures_of(case, outcome)]
     await agent.wait_for_memory()
     return outcome.model_copy(update={"failures": tuple(failures)})
+
+
+def _own_failures(result: Result[Any], stubs: Stubs, script: ScriptedModel | None) -> Iterator[str]:
+    """Yield what fails a case whatever it expects."""
+    if result.error is not None:
+        yield f"the run failed: {result.error.type}: {result.error.message}"
+    elif result.status == "cancelled":
+        yield "the run was cancelled"
+    for name in stubs.misses:
+        yield f"stubs: no stub fits a call of {name}: add one"
+    if script is not None and script.unused and result.status == "success":
+        yield f"script: {len(script.unused)} steps are left: the run did not ask for them"
 
 
 async def _drive(agent: Agent, case: Case, approvals: list[Asked]) -> Result[Any]:

@@ -51,25 +51,21 @@ def _facts(agent: Agent) -> dict[str, Any]:
 def _extras(agent: Agent) -> dict[str, Any]:
     """Return the facts that are not the default."""
     limits, validator = agent.limits, agent.output_validator
-    memory = _memory(agent.memory)
-    return {
-        **({"fallbacks": list(agent.fallbacks)} if agent.fallbacks else {}),
-        **({"own_models": _own_models(agent)} if agent.own_models else {}),
-        **({"on_reached": limits.on_reached} if limits and limits.on_reached != "suspend" else {}),
-        **({"overridable": sorted(agent.overridable)} if agent.overridable else {}),
-        **({"output_validator": _definition_text(validator)} if validator else {}),
-        **({"memory_settings": memory} if memory else {}),
-        **({"on_waiting": agent.on_waiting} if agent.on_waiting is not OnWaiting.ANSWER else {}),
-        **({"api": agent.api} if agent.api != "chat" else {}),
-        **({"provider_tools": _dumped(agent.provider_tools)} if agent.provider_tools else {}),
-        **({"hooks": [name_of(hook) for hook in agent.hooks]} if agent.hooks else {}),
-        **({"servers": [each.as_facts() for each in agent.servers]} if agent.servers else {}),
-        **(
-            {"connections": [each.as_facts() for each in agent.connections]}
-            if agent.connections
-            else {}
-        ),
+    facts: dict[str, Any] = {
+        "fallbacks": list(agent.fallbacks),
+        "own_models": _own_models(agent),
+        "on_reached": limits.on_reached if limits and limits.on_reached != "suspend" else None,
+        "overridable": sorted(agent.overridable),
+        "output_validator": _definition_text(validator) if validator else None,
+        "memory_settings": _memory(agent.memory),
+        "on_waiting": agent.on_waiting if agent.on_waiting is not OnWaiting.ANSWER else None,
+        "api": agent.api if agent.api != "chat" else None,
+        "provider_tools": _dumped(agent.provider_tools),
+        "hooks": [name_of(hook) for hook in agent.hooks],
+        "servers": [each.as_facts() for each in agent.servers],
+        "connections": [each.as_facts() for each in agent.connections],
     }
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _own_models(agent: Agent) -> dict[str, str]:

@@ -316,18 +316,9 @@ class Frame:
                 self._check_hooks(self._state.calls_of(step))
                 waits = self._state.blocking() or self._awaits_budget
                 return Suspended(self._state.waiting()) if waits else Yielded()
-            self._check_hooks(self._state.calls_of(step))
-            # A writer died between settling the step's last call and telling of it, or `resume` settled it:
-            # its `turn-end` is not in the log yet.
-            if self._state.step_ended < step.index:
-                await self._log.end_step(step, self._calls.turn_end(step))
-                self._state.step_ended = step.index
-            to = self._find_handoff(step)
-            if to is not None:
-                return Aside() if self._is_aside() else await self._hand_over(to)
-            loop = self._nothing_new.find_loop()
-            if loop is not None:
-                return self._end_loop(loop)
+            progress = await self._follow_calls(step)
+            if progress is not None:
+                return progress
         elif step.is_refused:
             return Over(Status.SUCCESS, FinishReason.REFUSED)
         elif step.correction is None and await self._has_news():
@@ -338,6 +329,20 @@ class Frame:
         if len(self._state.steps) >= limit:
             return Over(Status.SUCCESS, FinishReason.MAX_ITERATIONS)
         return None
+
+    async def _follow_calls(self, step: StepRecord) -> Progress | None:
+        """End a step whose calls are settled. Return None if the model comes next."""
+        self._check_hooks(self._state.calls_of(step))
+        # A writer died between settling the step's last call and telling of it, or `resume` settled it: its
+        # `turn-end` is not in the log yet.
+        if self._state.step_ended < step.index:
+            await self._log.end_step(step, self._calls.turn_end(step))
+            self._state.step_ended = step.index
+        to = self._find_handoff(step)
+        if to is not None:
+            return Aside() if self._is_aside() else await self._hand_over(to)
+        loop = self._nothing_new.find_loop()
+        return self._end_loop(loop) if loop is not None else None
 
     def _end_loop(self, loop: Loop) -> Over:
         """Return the end of an agent that comes no further. Its answer is what it said so far."""

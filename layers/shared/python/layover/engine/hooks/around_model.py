@@ -102,14 +102,16 @@ class AroundModel:
                 fresh.append(stored_answer)
             # The first attempt sends the same request as a later one, which reads it from the journal.
             request = _changed(request, stored_answer["change"])
-        # A write counts as progress: a request that differs at each attempt must not be tried for ever.
-        if fresh and len(records) < MAX_ATTEMPTS:
-            frame_hooks = self._frame_hooks
-            answers = {"answers": fresh}
-            await put_answers(
-                frame_hooks.log, frame_hooks.state, frame_hooks.clock, "before_model", answers
-            )
+        await self._keep(fresh, attempts=len(records))
         return prompt if request is first else with_request(prompt, request)
+
+    async def _keep(self, fresh: Sequence[dict[str, Any]], *, attempts: int) -> None:
+        """Journal new answers of hooks, for the next attempt. A write counts as progress: a request that
+        differs at each attempt must not be tried for ever."""
+        if not fresh or attempts >= MAX_ATTEMPTS:
+            return
+        asked, answers = self._frame_hooks, {"answers": fresh}
+        await put_answers(asked.log, asked.state, asked.clock, "before_model", answers)
 
     async def judge_long_input(self) -> InPlace | None:
         """Return the reply of a hook to an input for which there is no request, because it is too long for

@@ -73,15 +73,12 @@ async def server_tools(
     if not servers:
         return ServerTools()
     _check_connections(agent, servers, ctx)
-    lists_by_name = {each.server: each for each in pinned or ()}
 
     async def list_of(server: ToolServer) -> ServedTools:
-        if pinned is None:
-            return await _listed(runtime, agent, server, ctx)
-        before = lists_by_name.get(server.name, ServedTools(server=server.name))
-        return (
-            await _listed(runtime, agent, server, ctx, before) if before.waits and asks else before
-        )
+        before = None if pinned is None else _pinned_of(server, pinned)
+        if before is not None and not (before.waits and asks):
+            return before
+        return await _listed(runtime, agent, server, ctx, before)
 
     # Side by side: the run waits for the slowest, and not for the sum.
     lists = await asyncio.gather(*map(list_of, servers))
@@ -101,6 +98,12 @@ async def server_tools(
                 names.add(tool.name)
                 tools.append(tool if server.change is None else server.change(tool))
     return ServerTools(tuple(tools), tuple(lists))
+
+
+def _pinned_of(server: ToolServer, pinned: Sequence[ServedTools]) -> ServedTools:
+    """Return what the run pinned of a server; an empty list, if the agent got it later."""
+    own = (each for each in pinned if each.server == server.name)
+    return next(own, ServedTools(server=server.name))
 
 
 def _check_connections(agent: Agent, servers: Sequence[ToolServer], ctx: RunContext) -> None:
@@ -178,7 +181,12 @@ async def _endpoint(server: ToolServer, ctx: Any, token: str | None) -> Endpoint
         headers = {name: value for name, value in headers.items() if name.lower() != _HEADER}
         headers[_HEADER] = f"Bearer {token}"
     return Endpoint(
-        server.name, server.url, ctx.run_id, headers, server.private, server.elicitation
+        server.name,
+        server.url,
+        ctx.run_id,
+        headers=headers,
+        private=server.private,
+        elicitation=server.elicitation,
     )
 
 
@@ -248,9 +256,7 @@ async def _call(
     notices = _Notices(server, ctx)
     rejected: str | None = None
     for is_last in (False, True):
-        token = None
-        if server.connection is not None:
-            token = await ctx.token(server.connection, rejected=rejected)
+        token = await _token_of(server, ctx, rejected)
         endpoint = await _endpoint(server, ctx, token)
         try:
             reply = await runtime.tool_servers.call(
@@ -276,6 +282,13 @@ async def _call(
         text = as_text(result)
         raise Retry(text if server.trusted else as_untrusted(served.alias, text))
     return result
+
+
+async def _token_of(server: ToolServer, ctx: ToolContext, rejected: str | None) -> str | None:
+    """Return a token of the server's connection, another one than what it rejected; None: it has none."""
+    if server.connection is None:
+        return None
+    return await ctx.token(server.connection, rejected=rejected)
 
 
 async def _result(answer: ServerAnswer, ctx: ToolContext) -> Any:

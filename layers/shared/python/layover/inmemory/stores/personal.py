@@ -65,6 +65,12 @@ class InMemoryPersonal:
             old = {i: s for i, s in place.entries.items() if s.entry.created_at <= until}
             place.entries = {i: s for i, s in place.entries.items() if i not in old}
             free_superseded(self._all, owner, old)
+        self._forget_notes(owner, until, late)
+        for key, (_, row) in list(self._all.usage_rows.items()):
+            if key[0] == owner and row.at <= until:
+                del self._all.usage_rows[key]
+
+    def _forget_notes(self, owner: str, until: datetime, late: datetime) -> None:
         alive = {m.run_id for t in self._all.of(owner) for m in t.messages.values()}
         for note in self._all.shelf.notes_of(owner):
             created_at = note.created_at or until
@@ -72,9 +78,6 @@ class InMemoryPersonal:
                 created_at <= late and note.run_id and note.run_id not in alive
             ):
                 self._all.shelf.forget(owner, note.key)
-        for key, (_, row) in list(self._all.usage_rows.items()):
-            if key[0] == owner and row.at <= until:
-                del self._all.usage_rows[key]
 
     async def drop(self, owner: str, until: datetime) -> bool:
         """Delete the tombstones."""

@@ -102,14 +102,7 @@ class Assembly:
         if isinstance(chunk, dict) and (plain_text := self._plain_text(chunk)) is not None:
             self._answered = True
             return self._split_deltas("", self._thoughts.add(plain_text))
-        if isinstance(chunk, list) and any(isinstance(c, dict) and c.get("error") for c in chunk):
-            raise from_event(chunk)
-        if not isinstance(chunk, dict):
-            raise invalid("The model's provider sent a chunk that is not a JSON object")
-        if chunk.get("error"):
-            raise from_event(chunk)
-        if (reason := _block_reason(chunk)) is not None:
-            raise blocked(reason)
+        chunk = _checked(chunk)
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices")
         choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
@@ -256,6 +249,19 @@ def _reason(finish: str | None) -> str:
     `function_call_filter: X` the X."""
     kind, _, detail = (finish or "").lower().partition(":")
     return detail.strip() if kind == "function_call_filter" and detail else kind.strip()
+
+
+def _checked(chunk: object) -> Json:
+    """Return a chunk that has no error in it. Raises ProviderFault."""
+    if isinstance(chunk, list) and any(isinstance(c, dict) and c.get("error") for c in chunk):
+        raise from_event(chunk)
+    if not isinstance(chunk, dict):
+        raise invalid("The model's provider sent a chunk that is not a JSON object")
+    if chunk.get("error"):
+        raise from_event(chunk)
+    if (reason := _block_reason(chunk)) is not None:
+        raise blocked(reason)
+    return chunk
 
 
 def _block_reason(chunk: Json) -> str | None:

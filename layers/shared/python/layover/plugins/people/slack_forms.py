@@ -183,7 +183,9 @@ def errors_by_block(error: DecisionInvalid, values: Mapping[str, Any]) -> dict[s
 def _field(name: str | None, schema: Any, root: Json, *, is_required: bool) -> FormField:
     own, takes_null = _resolve(schema, root)
     kind, options = _kind(own, root)
-    return FormField(name, kind, own, options, is_required, takes_null)
+    return FormField(
+        name, kind, own, options=options, is_required=is_required, takes_null=takes_null
+    )
 
 
 def _kind(schema: Json, root: Json) -> tuple[Kind, tuple[Any, ...]]:
@@ -222,20 +224,29 @@ def _resolve(schema: Any, root: Json) -> tuple[Json, bool]:
         if isinstance(reference := own.get("$ref"), str):
             own = {**_part(root, reference), **rest}
         elif isinstance(choices, list):
-            others = [each for each in choices if each != {"type": "null"}]
-            if len(others) != 1 or not isinstance(others[0], dict):
+            only = _only_choice(choices)
+            if only is None:
                 return own, takes_null
             takes_null = takes_null or len(choices) > 1
-            own = {**others[0], **rest}
+            own = {**only, **rest}
         elif isinstance(parts := own.get("allOf"), list) and len(parts) == 1 and parts[0]:
             own = {**parts[0], **rest} if isinstance(parts[0], dict) else {}
         elif isinstance(types := own.get("type"), list):
-            names = [name for name in types if name != "null"]
-            takes_null = takes_null or "null" in types
-            return {**own, "type": names[0] if len(names) == 1 else names}, takes_null
+            return {**own, "type": _without_null(types)}, takes_null or "null" in types
         else:
             break
     return own, takes_null
+
+
+def _without_null(types: list[Any]) -> Any:
+    names = [name for name in types if name != "null"]
+    return names[0] if len(names) == 1 else names
+
+
+def _only_choice(choices: list[Any]) -> Json | None:
+    """Return the one choice that is not null; None if there are several, or what it is cannot be read."""
+    others = [each for each in choices if each != {"type": "null"}]
+    return others[0] if len(others) == 1 and isinstance(others[0], dict) else None
 
 
 def _part(root: Json, reference: str) -> Json:
@@ -275,18 +286,7 @@ def _element(each: FormField) -> Json:
         kind = "static_select" if each.kind is Kind.CHOICE else "multi_static_select"
         return {**element, "type": kind, "options": options}
     if each.kind is Kind.NUMBER:
-        element |= {
-            "type": "number_input",
-            "is_decimal_allowed": each.schema.get("type") != "integer",
-        }
-        limits = {"min_value": "minimum", "max_value": "maximum", "initial_value": "default"}
-        for name, rule in limits.items():
-            value = each.schema.get(rule)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                text = str(value)
-                # Slack takes no exponent, and no number without one is this long.
-                element |= {name: text} if "e" not in text and len(text) <= _MAX_NUMBER else {}
-        return element
+        return element | _number_input(each)
     size = each.schema.get("maxLength")
     limit = min(size, MAX_TEXT) if type(size) is int and size > 0 else MAX_TEXT
     element |= {"type": "plain_text_input", "max_length": limit}
@@ -294,6 +294,21 @@ def _element(each: FormField) -> Json:
         element["multiline"] = True
     if each.kind is Kind.TEXT and isinstance(default, str) and 0 < len(default) <= limit:
         element["initial_value"] = default
+    return element
+
+
+def _number_input(each: FormField) -> Json:
+    element: Json = {
+        "type": "number_input",
+        "is_decimal_allowed": each.schema.get("type") != "integer",
+    }
+    limits = {"min_value": "minimum", "max_value": "maximum", "initial_value": "default"}
+    for name, rule in limits.items():
+        value = each.schema.get(rule)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            text = str(value)
+            # Slack takes no exponent, and no number without one is this long.
+            element |= {name: text} if "e" not in text and len(text) <= _MAX_NUMBER else {}
     return element
 
 

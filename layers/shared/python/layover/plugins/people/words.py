@@ -87,6 +87,25 @@ def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, s
     if notice.kind is NoticeKind.TEST:
         return []
     call, rule = notice.call, notice.rule or notice.call.approval
+    pairs = _wish(notice)
+    pairs.append(("Requested by", name_of(notice.owner, channels)))
+    if rule is not None:
+        pairs.append(("Needs", _needs(rule, name_of(notice.owner, channels))))
+    if call.approval is not None and call.approval.given:
+        pairs.append(("Approved so far", _voters(notice, call.approval.given, channels)))
+    if call.expires_at is not None and notice.kind is not NoticeKind.DECIDED:
+        pairs.append(("Expires", _moment(call.expires_at, notice.at)))
+    pairs += [("Denied before", line) for line in _denials(notice, channels)]
+    if call.asked_again is not None:
+        pairs.append(
+            ("Asked again", "It was decided, and the tool's definition changed since. Nothing ran.")
+        )
+    return pairs
+
+
+def _wish(notice: Notice) -> list[tuple[str, str]]:
+    """Return what the call would do, as pairs."""
+    call = notice.call
     pairs = [
         ("Agent", cut(" > ".join(map(clean, call.agent_path)), MAX_ARGUMENT)),
         ("Tool", _tool(notice)),
@@ -104,18 +123,6 @@ def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, s
         and call.payload.get("used")
     ):
         pairs.append(("Used so far", value_text(call.payload["used"])))
-    pairs.append(("Requested by", name_of(notice.owner, channels)))
-    if rule is not None:
-        pairs.append(("Needs", _needs(rule, name_of(notice.owner, channels))))
-    if call.approval is not None and call.approval.given:
-        pairs.append(("Approved so far", _voters(notice, call.approval.given, channels)))
-    if call.expires_at is not None and notice.kind is not NoticeKind.DECIDED:
-        pairs.append(("Expires", _moment(call.expires_at, notice.at)))
-    pairs += [("Denied before", line) for line in _denials(notice, channels)]
-    if call.asked_again is not None:
-        pairs.append(
-            ("Asked again", "It was decided, and the tool's definition changed since. Nothing ran.")
-        )
     return pairs
 
 

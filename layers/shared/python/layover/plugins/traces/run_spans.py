@@ -157,7 +157,7 @@ class RunSpans:
                 }
                 name = f"handoff {event.giver} to {event.to}"
                 place = ("handoff", self._newest)
-                self._record(place, RUN, name, event.at, event.at, values)
+                self._record(place, RUN, name, start=event.at, end=event.at, values=values)
 
     def ended(self, outcome: Outcome | RunMeta, at: datetime) -> None:
         """The run is over."""
@@ -167,7 +167,9 @@ class RunSpans:
         for opening in self._openings.values():
             key = step_key(opening.path, opening.step)
             values = dict(opening.request.attributes)
-            self._record_chat(key, opening.at, at, values, failure, opening.agent_path)
+            self._record_chat(
+                key, opening.at, at, values=values, error=failure, agent_path=opening.agent_path
+            )
         self._openings.clear()
         for key in list(self._starts):
             if (call := self._calls.get(key)) is not None:
@@ -180,28 +182,17 @@ class RunSpans:
             **names.of_total(outcome.usage),
         }
         name = f"invoke_agent {self._first_agent}"
-        self._record(RUN, None, name, self._run.created_at, at, values, failure)
+        self._record(
+            RUN, None, name, start=self._run.created_at, end=at, values=values, error=failure
+        )
 
     # After the death of another process
 
     def repeat(self, snapshot: RunSnapshot, events: Sequence[LoggedEvent]) -> None:
         """Record again what the journal has, since the process that did it has died: it may have sent nothing
         of it. `events`: the log so far."""
-        first_starts: dict[tuple[str, int], TurnStart] = {}
         self._is_repeating = True
-        for event in events:
-            if isinstance(event, TurnStart):
-                first_starts.setdefault((self._path_of(event), event.step), event)
-            elif isinstance(event, ToolExecutionStart):
-                key = self._paths.get(event.tool_call_id, "").removesuffix("/")
-                self._starts[key] = event.at
-                if self._content:
-                    self._args[key] = event.args
-            elif isinstance(event, Handoff):
-                self.handed_over([event])
-            elif isinstance(event, MessageEvent) and event.model and not event.agent_path:
-                steps = (s.key for s in snapshot.steps if s.message.id == event.message.id)
-                self._newest = next(steps, self._newest)
+        first_starts = self._read_log(snapshot, events)
         for step in snapshot.steps:
             first = first_starts.get((path_of(step.key), step.index))
             if first is not None:
@@ -218,7 +209,28 @@ class RunSpans:
         open_request.set(None)
         now, place = self._clock.now(), ("recover", str(self._run.takes))
         values: names.Attributes = {"layover.writer": self._run.takes}
-        self._record(place, RUN, "recover", now, now, values)
+        self._record(place, RUN, "recover", start=now, end=now, values=values)
+
+    def _read_log(
+        self, snapshot: RunSnapshot, events: Sequence[LoggedEvent]
+    ) -> dict[tuple[str, int], TurnStart]:
+        """Take what only the log has: when calls began, and who handed over. Return the first start of each
+        step, by its agent's path and its number."""
+        first_starts: dict[tuple[str, int], TurnStart] = {}
+        for event in events:
+            if isinstance(event, TurnStart):
+                first_starts.setdefault((self._path_of(event), event.step), event)
+            elif isinstance(event, ToolExecutionStart):
+                key = self._paths.get(event.tool_call_id, "").removesuffix("/")
+                self._starts[key] = event.at
+                if self._content:
+                    self._args[key] = event.args
+            elif isinstance(event, Handoff):
+                self.handed_over([event])
+            elif isinstance(event, MessageEvent) and event.model and not event.agent_path:
+                steps = (s.key for s in snapshot.steps if s.message.id == event.message.id)
+                self._newest = next(steps, self._newest)
+        return first_starts
 
     # Spans
 
@@ -256,7 +268,16 @@ class RunSpans:
         values = {names.OPERATION: "chat", names.AGENT: agent, **values}
         model = values.get(names.REQUEST_MODEL, "")
         name, around = f"chat {model}".rstrip(), frame_place(path)
-        self._record(("step", key), around, name, start, end, values, error, asks_model=True)
+        self._record(
+            ("step", key),
+            around,
+            name,
+            start=start,
+            end=end,
+            values=values,
+            error=error,
+            asks_model=True,
+        )
 
     def _record_execution(
         self,
@@ -286,7 +307,7 @@ class RunSpans:
         failure = error if call.is_error and not suspends else None
         place = ("call", call.key) if call.child else ("call", call.key, str(call.attempt))
         name, around = f"execute_tool {call.tool_name}", frame_place(path_of(call.key))
-        self._record(place, around, name, start, end, values, failure)
+        self._record(place, around, name, start=start, end=end, values=values, error=failure)
 
     def _record_child(self, call: CallRecord, end: datetime) -> None:
         child = call.child
@@ -295,7 +316,9 @@ class RunSpans:
         place = frame_place(child_path(call.key))
         name, start = f"invoke_agent {child.agent}", child.started_at
         failure = child.error.type if child.error else None
-        self._record(place, ("call", call.key), name, start, end, values, failure)
+        self._record(
+            place, ("call", call.key), name, start=start, end=end, values=values, error=failure
+        )
 
     def _record_wait(self, call: CallRecord) -> None:
         """Record the wait of a call for a person, if it had one that is over."""
@@ -311,7 +334,9 @@ class RunSpans:
         }
         place, around = ("wait", call.key, str(call.attempt)), frame_place(path_of(call.key))
         name = f"wait {call.tool_name}"
-        self._record(place, around, name, suspension.requested_at, decision.at, values)
+        self._record(
+            place, around, name, start=suspension.requested_at, end=decision.at, values=values
+        )
 
     def _agent_of(self, path: str) -> str:
         call = self._calls.get(path.removesuffix("/")) if path else None

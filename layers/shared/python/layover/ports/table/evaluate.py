@@ -67,7 +67,7 @@ def apply_all(actions: Sequence[Action], olds: Sequence[Item | None]) -> list[It
 
 def holds(condition: Condition, item: Item | None) -> bool:
     """Return whether DynamoDB would let a write with this condition pass."""
-    value: Any = None if item is None else item.get(getattr(condition, "name", ""))
+    value = _value_of(condition, item)
     match condition:
         case AllOf(parts):
             return all(holds(p, item) for p in parts)
@@ -87,6 +87,10 @@ def holds(condition: Condition, item: Item | None) -> bool:
             return value is not None and bool(value > limit)
         case Shorter(_, size):
             return value is None or len(value) < size
+
+
+def _value_of(condition: Condition, item: Item | None) -> Any:
+    return None if item is None else item.get(getattr(condition, "name", ""))
 
 
 def _after(old: Item | None, action: Action) -> Item | None:

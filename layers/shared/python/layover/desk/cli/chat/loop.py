@@ -127,7 +127,7 @@ class Chat:
         return self._complete(Turn(Answer(self._terminal), post=post))
 
     def _go_on(self, thread_id: str) -> bool:
-        """Go on with a run that the thread has under way, beside those that wait."""
+        """Go on with a run that the thread has under way, not with those that wait."""
         thread = self._api.get(f"/threads/{quote(thread_id, safe='')}")
         self._aside = {run["id"]: self._load(run["id"]) for run in thread.get("waiting_runs") or ()}
         active = thread.get("active_run")
@@ -166,7 +166,7 @@ class Chat:
             )
 
     def _waiting(self) -> list[tuple["Turn", Json]]:
-        """Return the calls that wait beside the conversation, each with its run."""
+        """Return the calls that wait next to the conversation, each with its run."""
         turns = self._aside.values()
         return [(turn, call) for turn in turns for call in turn.answer.waiting.values()]
 
@@ -197,13 +197,12 @@ class Chat:
             try:
                 if not self._begin(turn):
                     return True
-                if turn.id in self._aside:
+                if turn.id in self._aside and turn.status == "suspended":
                     # A run that waits was sent the message.
-                    turn, is_waiting = self._aside.pop(turn.id), turn.status == "suspended"
-                    if is_waiting:
-                        self._aside[turn.id] = turn
-                        self._terminal.note("it reads this once its call is decided")
-                        return True
+                    self._aside[turn.id] = self._aside.pop(turn.id)
+                    self._terminal.note("it reads this once its call is decided")
+                    return True
+                turn = self._aside.pop(turn.id, turn)
                 if presses and not turn.answer.status:
                     self._terminal.note("cancelling ... (again to leave it)")
                     path = f"/runs/{quote(turn.id, safe='')}/cancel"

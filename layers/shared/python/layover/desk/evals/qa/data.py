@@ -61,16 +61,7 @@ class Data(Value):
 
 def read_data(path: Path) -> Data:
     """Return the conversations of a file, in either format. Raises DataInvalid."""
-    try:
-        content = path.read_bytes()
-        samples = json.loads(content)
-    except OSError as error:
-        raise DataInvalid(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise DataInvalid(f"{path} is not JSON: {error}") from error
-    samples = samples if isinstance(samples, list) else [samples]
-    if not samples or not all(isinstance(sample, dict) for sample in samples):
-        raise DataInvalid(f"{path} has no list of conversations")
+    content, samples = _read_samples(path)
     is_locomo = "conversation" in samples[0]
     if not is_locomo and "haystack_sessions" not in samples[0]:
         raise DataInvalid(
@@ -95,6 +86,21 @@ def read_data(path: Path) -> Data:
         sha256=hashlib.sha256(content).hexdigest()[:16],
         conversations=tuple(conversations),
     )
+
+
+def _read_samples(path: Path) -> tuple[bytes, list[dict[str, Any]]]:
+    """Return a file's content, and the conversations that it lists. Raises DataInvalid."""
+    try:
+        content = path.read_bytes()
+        samples = json.loads(content)
+    except OSError as error:
+        raise DataInvalid(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DataInvalid(f"{path} is not JSON: {error}") from error
+    samples = samples if isinstance(samples, list) else [samples]
+    if not samples or not all(isinstance(sample, dict) for sample in samples):
+        raise DataInvalid(f"{path} has no list of conversations")
+    return content, samples
 
 
 def _locomo(sample: Mapping[str, Any], number: int) -> Conversation:

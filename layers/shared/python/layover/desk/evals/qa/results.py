@@ -135,11 +135,7 @@ def report(results: Results) -> Iterator[str]:
     yield _line("all questions", [bool(each.right) for each in judged])
     if without := len(answered) - len(judged):
         yield f"{without} questions have no answer or no verdict, and are in no figure"
-    pairs = {n: holds for n, holds in results.pairs.items() if holds is not None}
-    wrong = [holds != PAIRS[n].holds for n, holds in pairs.items()]
-    yield _line("judge: wrong on known pairs", wrong)
-    yield _line("  takes wrong for right", [h for n, h in pairs.items() if not PAIRS[n].holds])
-    yield _line("  takes right for wrong", [not h for n, h in pairs.items() if PAIRS[n].holds])
+    yield from _report_pairs(results)
     twice = [each.again != each.right for each in judged if each.again is not None]
     yield _line("judge: another verdict when asked again", twice)
     learned = {line.conversation: line for line in results.lines if isinstance(line, Learned)}
@@ -152,6 +148,15 @@ def report(results: Results) -> Iterator[str]:
         f"{len(learned)} conversations, {entries:,} entries, {observations:,} observations, "
         f"{tokens:,} tokens of answers"
     )
+
+
+def _report_pairs(results: Results) -> Iterator[str]:
+    """Yield how wrong the judge is about pairs whose verdict is known."""
+    pairs = {n: holds for n, holds in results.pairs.items() if holds is not None}
+    wrong = [holds != PAIRS[n].holds for n, holds in pairs.items()]
+    yield _line("judge: wrong on known pairs", wrong)
+    yield _line("  takes wrong for right", [h for n, h in pairs.items() if not PAIRS[n].holds])
+    yield _line("  takes right for wrong", [not h for n, h in pairs.items() if PAIRS[n].holds])
 
 
 def figures(setup: Setup, results: Results) -> dict[str, Any]:

@@ -59,13 +59,7 @@ def _block(block: Json, takes_inputs: bool) -> Iterator[str]:
         case "divider":
             return
         case "section":
-            if "text" in block:
-                yield from _text(block["text"], 3_000, "section")
-            fields = block.get("fields", [])
-            if len(fields) > 10 or ("text" not in block and not fields):
-                yield "a section has a text or 1 to 10 fields"
-            for each in fields:
-                yield from _text(each, 2_000, "field")
+            yield from _section(block)
         case "context":
             if not 0 < len(block.get("elements", [])) <= 10:
                 yield "a context has 1 to 10 elements"
@@ -80,6 +74,16 @@ def _block(block: Json, takes_inputs: bool) -> Iterator[str]:
             yield from _element(block.get("element", {}))
         case other:
             yield f"unknown block {other}"
+
+
+def _section(block: Json) -> Iterator[str]:
+    if "text" in block:
+        yield from _text(block["text"], 3_000, "section")
+    fields = block.get("fields", [])
+    if len(fields) > 10 or ("text" not in block and not fields):
+        yield "a section has a text or 1 to 10 fields"
+    for each in fields:
+        yield from _text(each, 2_000, "field")
 
 
 def _actions(elements: list[Json]) -> Iterator[str]:

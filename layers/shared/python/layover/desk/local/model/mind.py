@@ -3,7 +3,7 @@ whose name occurs in the user's words, repeats the result, and says openly what 
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
@@ -66,14 +66,8 @@ class _Choice:
 def think(body: Json, task: str, today: date) -> Thought:
     """Return the reply to a Chat Completions body for this task (`X-Layover-Task`)."""
     messages = [m for m in body.get("messages") or [] if isinstance(m, Mapping)]
-    if task == "title":
-        return Thought(_title(messages))
-    if task == "extractor":
-        return Thought(entries(messages))
-    if task == "observer":
-        return Thought(observations(messages))
-    if task == "summary":
-        return Thought(summary(messages))
+    if task in _READERS:
+        return Thought(_READERS[task](messages))
     if task != "turn":
         return Thought(BACKGROUND.get(task, ""))
     scene = _Scene(messages, [t.get("function") or {} for t in body.get("tools") or []])
@@ -326,3 +320,12 @@ def _title(messages: Sequence[Json]) -> str:
     words = re.findall(r"[\w'\u2019-]+", first)[:6]
     title = " ".join(words)
     return title[:1].upper() + title[1:]
+
+
+_READERS: Mapping[str, Callable[[Sequence[Json]], str]] = {
+    "title": _title,
+    "extractor": entries,
+    "observer": observations,
+    "summary": summary,
+}
+"""The replies to tasks that read a conversation."""

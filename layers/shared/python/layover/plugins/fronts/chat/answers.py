@@ -53,6 +53,37 @@ class Translation(Protocol):
         ...
 
 
+class _Told:
+    """The frames of an answer's events. `went_on`: True once the client was told an event that is new to
+    it."""
+
+    def __init__(
+        self,
+        translation: Translation,
+        after: int,
+        closing: Callable[[], Awaitable[bytes]] | None,
+        opening: Callable[[LoggedEvent], Awaitable[bytes]] | None,
+    ) -> None:
+        self.went_on = after == 0
+        self._translation = translation
+        self._after = after
+        self._closing = closing
+        self._opening = opening
+
+    async def piece(self, event: LoggedEvent) -> bytes:
+        """Return the frames of an event, with what comes before them."""
+        piece, is_new = b"", event.seq > self._after
+        if not self.went_on and is_new:
+            self.went_on = True
+            piece += self._translation.go_on()
+        if event.type == "finish" and self._closing is not None:
+            piece += await self._closing()
+        if self._opening is not None:
+            piece += await self._opening(event)
+        frames = self._translation.frames(event)
+        return piece + frames if is_new else piece
+
+
 async def answer(
     runtime: Runtime,
     owner: str,
@@ -68,25 +99,15 @@ async def answer(
     `closing`: frames just before the end of the run, or its rest. `opening`: frames just before those of an
     event. Every answer has an end: one of these, or an error."""
     yield translation.begin()
-    quiet, went_on, waits = 0, after == 0, False
+    quiet, waits = 0, False
+    told = _Told(translation, after, closing, opening)
     # From the first event on, whatever the client has seen: the translation has to know which calls wait and
     # run. Silence does not end it, since no client of these protocols comes back by itself: a person would
     # read an error because a tool takes a minute.
     looks = follow(runtime, owner, run_id, after=0, until=until, pace=pace)
     async with aclosing(looks):
         async for events in looks:
-            piece = b""
-            for event in events:
-                if not went_on and event.seq > after:
-                    went_on = True
-                    piece += translation.go_on()
-                if event.type == "finish" and closing is not None:
-                    piece += await closing()
-                if opening is not None:
-                    piece += await opening(event)
-                frames = translation.frames(event)
-                piece += frames if event.seq > after else b""
-            yield piece
+            yield b"".join([await told.piece(event) for event in events])
             if any(e.type == "finish" for e in events):
                 yield translation.end()
                 return
@@ -95,7 +116,7 @@ async def answer(
             if waits:
                 break
     # An answer without any event ends the step that it resumes in, too.
-    resumed = b"" if went_on else translation.go_on()
+    resumed = b"" if told.went_on else translation.go_on()
     if waits or await _waits(runtime, owner, run_id, translation):
         yield resumed + (await closing() if closing is not None else b"") + translation.rest()
     else:

@@ -81,16 +81,12 @@ async def _entries(
             entries.append(_Entry(user_message(first), first.parent_id))
         else:
             if run_id not in steps:
-                is_first = first.parent_id is None or first.run_id is None
-                steps[run_id] = 0 if is_first else await steps_before(runtime, head.owner, turn)
+                steps[run_id] = await _steps_before(runtime, head, turn)
             step = steps[run_id] + 1
             steps[run_id] += sum(message.role is Role.ASSISTANT for message in turn)
             answer = running.get(run_id, {}).pop(step, None) or stored_answer(turn, step)
             entries.append(_Entry(answer, first.parent_id))
-    at = len(turns) - 1
-    # Last of all is what runs were sent that wait, and have not read yet.
-    while at >= 0 and turns[at][0].role is Role.USER and turns[at][0].run_id in head.waiting_runs:
-        at -= 1
+    at = _last_read(turns, head)
     if is_newest and at >= 0 and turns[at][0].run_id == head.active_run:
         run_id = str(head.active_run)
         # Parts whose first message is still being written.
@@ -98,6 +94,20 @@ async def _entries(
         new = sorted(step for step in rest_of if step > steps[run_id])
         entries[at + 1 : at + 1] = [_Entry(rest_of[step], turns[at][-1].id) for step in new]
     return entries
+
+
+def _last_read(turns: Sequence[Sequence[Message]], head: ThreadHead) -> int:
+    """Return the number of the last turn before what runs were sent that wait, and have not read yet; -1:
+    there is none."""
+    at = len(turns) - 1
+    while at >= 0 and turns[at][0].role is Role.USER and turns[at][0].run_id in head.waiting_runs:
+        at -= 1
+    return at
+
+
+async def _steps_before(runtime: Runtime, head: ThreadHead, turn: Sequence[Message]) -> int:
+    is_first = turn[0].parent_id is None or turn[0].run_id is None
+    return 0 if is_first else await steps_before(runtime, head.owner, turn)
 
 
 async def _running(runtime: Runtime, head: ThreadHead, run_id: str) -> dict[int, StoredUiMessage]:

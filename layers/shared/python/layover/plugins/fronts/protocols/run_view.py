@@ -240,28 +240,32 @@ class RunView:
         # A client reads parts that no class describes.
         parts: Sequence[Any] = message.content
         for part in parts:
-            match part.type:
-                case "reasoning":
-                    if part.text and "reasoning" not in in_pieces:
-                        changes += self._write(frame, "reasoning", part.text, is_whole=True)
-                case "text":
-                    if is_reply and "text" not in in_pieces:
-                        changes += self._write(frame, "text", part.text, is_whole=True)
-                case "tool_call":
-                    self._call(part.tool_call_id, part.tool_name).args = part.args
-                case "file":
-                    changes += (*self._end_text(frame), FileShown(frame, part))
-                case "data":
-                    changes.append(DataShown(frame, part))
-                case "tool_result":
-                    pass
-                case _:
-                    changes.append(Unknown(frame, part))
+            is_told = part.type in in_pieces or (part.type == "text" and not is_reply)
+            changes += self._tell_part(frame, part, is_told=is_told)
         changes += self._end_text(frame)
         if is_reply:
             frame.has_message = True
             frame.drafts.clear()
         return changes
+
+    def _tell_part(self, frame: FrameView, part: Any, *, is_told: bool) -> Sequence[Change]:
+        """Tell a part of a message. `is_told`: its text is not to be shown (again)."""
+        match part.type:
+            case "reasoning" | "text":
+                if is_told or not (part.text or part.type == "text"):
+                    return ()
+                return self._write(frame, part.type, part.text, is_whole=True)
+            case "tool_call":
+                self._call(part.tool_call_id, part.tool_name).args = part.args
+                return ()
+            case "file":
+                return (*self._end_text(frame), FileShown(frame, part))
+            case "data":
+                return (DataShown(frame, part),)
+            case "tool_result":
+                return ()
+            case _:
+                return (Unknown(frame, part),)
 
     # Calls
 

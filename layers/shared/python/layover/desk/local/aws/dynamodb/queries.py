@@ -103,9 +103,7 @@ def _page(
         condition = names.use(parse_condition(text, "FilterExpression"), "FilterExpression")
     paths = _projection(names, request)
     names.refuse_unused()
-    limit = request.get("Limit")
-    if limit is not None and (not isinstance(limit, int) or limit < 1):
-        raise ValidationError("Limit must be greater than or equal to 1")
+    limit = _read_limit(request)
     items_read, size, last, rows_read = [], 0, None, 0
     for weight, item in rows:
         rows_read, size = rows_read + 1, size + weight
@@ -125,6 +123,13 @@ def _page(
     if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
         answer["ConsumedCapacity"] = table.consumed_capacity(_read_units(size, request))
     return answer
+
+
+def _read_limit(request: Mapping[str, Any]) -> int | None:
+    limit = request.get("Limit")
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise ValidationError("Limit must be greater than or equal to 1")
+    return limit
 
 
 def _projected(item: Item, index: Index | None) -> Item:
