@@ -1,5 +1,6 @@
 """Descriptions of answers for OpenAPI."""
 
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +13,9 @@ _STREAM: Any = {STREAM: {"schema": {"type": "string"}}}
 _PROBLEM: Any = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
-def responses(status: int, model: Any, what: str, *problems: int) -> dict[int, OpenAPIResponse]:
+def responses(
+    status: int, model: Any, what: str, problems: Collection[int] = ()
+) -> dict[int, OpenAPIResponse]:
     """Return the response of a route (no body for model None), and the problems with which it may answer."""
     content: Any = {"application/json": {"model": model}} if model is not None else {}
     documented: dict[int, OpenAPIResponse] = {status: {"description": what, "content": content}}
@@ -34,9 +37,9 @@ def also(
     return {**documented, status: {"description": what, "content": content}}
 
 
-def stream_responses(what: str, *problems: int) -> dict[int, OpenAPIResponse]:
+def stream_responses(what: str, problems: Collection[int] = ()) -> dict[int, OpenAPIResponse]:
     """Return the response of a route that streams, and the problems with which it may answer."""
-    return {**responses(200, None, what, *problems), 200: {"description": what, "content": _STREAM}}
+    return {**responses(200, None, what, problems), 200: {"description": what, "content": _STREAM}}
 
 
 def or_stream(documented: dict[int, OpenAPIResponse]) -> dict[int, OpenAPIResponse]:

@@ -88,7 +88,7 @@ class RunAgentInput(BaseModel):
     "the input: one that was sent before, by its id, gets the run that answers it. The model reads `context` "
     "as data. `resume` answers the interrupts of a run that waits, also of one that others' messages follow.",
     operation_id="ag_ui",
-    responses=stream_responses("AG-UI's events", 400, 404, 406, 409, 413, 429),
+    responses=stream_responses("AG-UI's events", (400, 404, 406, 409, 413, 429)),
 )
 def post_ag_ui(
     agent: str, body: RunAgentInput, idempotency_key: IdempotencyKey = None
@@ -104,9 +104,9 @@ def post_ag_ui(
         call,
         run_id,
         frames,
-        router.current_event.raw_event,
-        after,
-        passed_over_header(passed_over),
+        event=router.current_event.raw_event,
+        after=after,
+        headers=passed_over_header(passed_over),
         closing=lambda: _state(runtime, owner, thread_id),
     )
 

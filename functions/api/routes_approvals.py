@@ -43,7 +43,7 @@ router = new_router()
 _TAGS = ["approvals"]
 _Answer = VotedRun | Run | VotedGlimpse | RunGlimpse
 _DECIDED = also(
-    responses(202, _Answer, "The decision, or the vote, is recorded", 400, 404, 409, 413),
+    responses(202, _Answer, "The decision, or the vote, is recorded", (400, 404, 409, 413)),
     200,
     _Answer,
     "You had already made the same decision",
@@ -75,7 +75,7 @@ class DecidedItems(Value):
     "your groups may decide.",
     operation_id="list_approvals",
     responses=responses(
-        200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", 404
+        200, Page[OpenApproval] | Page[ApproverItem], "A page of waiting calls", (404,)
     ),
 )
 def list_approvals(
@@ -119,11 +119,11 @@ def list_approvals(
 @router.post(
     "/approvals/decisions",
     tags=_TAGS,
-    summary="Decide up to 100 calls, each as by a request of its own",
+    summary="Decide up to 100 calls, each as by its own request",
     description="Each item has the status that its own request would have, and its problem if it was "
     "refused. One that is refused changes nothing for the others.",
     operation_id="decide_calls",
-    responses=responses(200, DecidedItems, "The outcome of each", 400, 413),
+    responses=responses(200, DecidedItems, "The outcome of each", (400, 413)),
 )
 def decide_calls(body: Decisions) -> Response[str]:
     call = call_of(router)
@@ -152,7 +152,7 @@ def _became(run_id: str, tool_call_id: str, result: DecisionOutcome | LayoverErr
     description="For the run's owner, and for everybody who may decide it, also after somebody has. To "
     "anybody else, and of a call that asked nobody, it is 404.",
     operation_id="get_call",
-    responses=responses(200, AskedCall, "The call", 404),
+    responses=responses(200, AskedCall, "The call", (404,)),
 )
 def get_call(run_id: str, tool_call_id: str) -> Response[str]:
     call = call_of(router)
@@ -205,7 +205,7 @@ def resume(
     description="For whoever may decide it, and for operators (scope `layover/operate`).",
     operation_id="extend_call",
     responses=also(
-        responses(202, Run | RunGlimpse, "The call expires then", 400, 404, 409),
+        responses(202, Run | RunGlimpse, "The call expires then", (400, 404, 409)),
         200,
         Run | RunGlimpse,
         "It expired then already",

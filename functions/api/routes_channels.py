@@ -55,7 +55,7 @@ class SlackAnswer(Value):
 
 _ANSWERS: Any = {
     status: each
-    for status, each in responses(200, SlackAnswer, "It is done, or passed over", 413).items()
+    for status, each in responses(200, SlackAnswer, "It is done, or passed over", (413,)).items()
     if status in (200, 401, 413, 500, 503)
 }
 

@@ -81,7 +81,7 @@ class ChatRequest(BaseModel):
     "has answers to approvals. A user's message that was sent before, by its id, gets the run that answers "
     "it; with `messageId` it takes the place of an earlier one, on a branch.",
     operation_id="chat",
-    responses=stream_responses("The UI message stream", 400, 404, 406, 409, 413, 429),
+    responses=stream_responses("The UI message stream", (400, 404, 406, 409, 413, 429)),
 )
 def post_chat(
     agent: str, body: ChatRequest, idempotency_key: IdempotencyKey = None
@@ -94,7 +94,9 @@ def post_chat(
     translation = UiFrames(begin.message, passed_over)
     event = router.current_event.raw_event
     headers = {**HEADERS, **passed_over_header(passed_over)}
-    return stream_answer(call, begin.message.run_id, translation, event, begin.after, headers)
+    return stream_answer(
+        call, begin.message.run_id, translation, event=event, after=begin.after, headers=headers
+    )
 
 
 @router.get(
@@ -106,7 +108,7 @@ def post_chat(
     "answer that others' messages interrupt, the part behind them.",
     operation_id="resume_chat",
     responses=also(
-        stream_responses("The UI message stream", 404, 406, 409, 429), 204, None, "Nothing runs"
+        stream_responses("The UI message stream", (404, 406, 409, 429)), 204, None, "Nothing runs"
     ),
 )
 def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
@@ -132,10 +134,10 @@ def get_chat_stream(agent: str, chat_id: str) -> Response[str]:
     summary="A chat's messages, for a page that is loaded",
     description="The newest messages of the current branch, oldest first, as the AI SDK keeps them; "
     "`next_cursor` leads to those before them. A user's message has the id that its client gave it, an "
-    "answer its run's; what a run says behind others' messages has an id of its own. Answers that are not "
+    "answer its run's; what a run says behind others' messages has its own id. Answers that are not "
     "over are as far as they are, with the calls that wait for a person.",
     operation_id="list_chat_messages",
-    responses=responses(200, Page[StoredUiMessage], "A page of messages", 404, 409),
+    responses=responses(200, Page[StoredUiMessage], "A page of messages", (404, 409)),
 )
 def get_chat_messages(
     agent: str,

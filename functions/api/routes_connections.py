@@ -55,7 +55,7 @@ def get_connections() -> Response[str]:
     description="The service sends the caller back to the page of the deployment (`/connected`), which sends "
     "`POST /me/consents`.",
     operation_id="connect",
-    responses=responses(200, ConsentPage, "Where to send the caller's browser", 404),
+    responses=responses(200, ConsentPage, "Where to send the caller's browser", (404,)),
 )
 def connect(name: str) -> Response[str]:
     page = call_of(router).do(ask_for_consent, name)
@@ -68,7 +68,7 @@ def connect(name: str) -> Response[str]:
     summary="Disconnect an account",
     description="Its tokens are forgotten, and the service is told if it can be.",
     operation_id="disconnect",
-    responses=responses(200, ConnectionView, "It is disconnected", 404),
+    responses=responses(200, ConnectionView, "It is disconnected", (404,)),
 )
 def disconnect(name: str) -> Response[str]:
     return answer_json(call_of(router).do(disconnect_account, name))
@@ -81,7 +81,7 @@ def disconnect(name: str) -> Response[str]:
     description="Calls that waited for the connection go on, in all of the caller's runs. 404: the caller "
     "was not asked for it, or it is over. 409: the service did not take it, so ask again.",
     operation_id="bring_consent",
-    responses=responses(200, ConnectionView, "The account is connected", 400, 404, 409, 413),
+    responses=responses(200, ConnectionView, "The account is connected", (400, 404, 409, 413)),
 )
 def post_consent(body: Annotated[Consented, Body()]) -> Response[str]:
     return answer_json(call_of(router).act(bring_consent, body.code, body.state))

@@ -54,9 +54,9 @@ def _without_token(documented: dict[int, Any]) -> dict[int, Any]:
     tags=["approvals"],
     summary="The call of a link, as its person sees it",
     description="A page for browsers; JSON for `Accept: application/json`. It decides nothing. Every text "
-    "that is no link of somebody who may decide is answered alike.",
+    "that is not a link of somebody who may decide is answered alike.",
     operation_id="look_by_link",
-    responses=_or_page(responses(200, LinkPage, "What the page shows", 404)),
+    responses=_or_page(responses(200, LinkPage, "What the page shows", (404,))),
     openapi_extensions=_OPEN,
 )
 def get_decision(token: str) -> Response[str]:
@@ -81,7 +81,7 @@ def get_decision(token: str) -> Response[str]:
     responses=_without_token(
         also(
             responses(
-                202, LinkPage, "The decision, or the vote, is recorded", 400, 404, 409, 413, 415
+                202, LinkPage, "The decision, or the vote, is recorded", (400, 404, 409, 413, 415)
             ),
             200,
             LinkPage,

@@ -13,7 +13,7 @@ from layover.values.file import MAX_FILE, MAX_NAME, MIME_TYPE, FileUpload
 
 router = new_router()
 _TAGS = ["files"]
-_LINK = responses(302, None, "`Location`: the URL of the bytes, for 5 minutes", 404)
+_LINK = responses(302, None, "`Location`: the URL of the bytes, for 5 minutes", (404,))
 
 
 class NewFile(Body):
@@ -44,7 +44,7 @@ class NewFile(Body):
     description="Then `PUT` its bytes to `upload_url` with its type as `Content-Type`, and name it in "
     "a message. It belongs to the first thread that names it and is deleted with that thread.",
     operation_id="create_file",
-    responses=responses(201, FileUpload, "The URL for its bytes", 400, 413, 429),
+    responses=responses(201, FileUpload, "The URL for its bytes", (400, 413, 429)),
 )
 def create_file(body: NewFile) -> Response[str]:
     upload = call_of(router).do(files.create, body.name, body.mime_type, body.size)

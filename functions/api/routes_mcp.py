@@ -60,7 +60,7 @@ class ProtectedResource(Value):
 
 
 _ANSWERS: dict[int, Any] = also(
-    responses(200, McpAnswer, "The answer", 400, 404, 405, 413),
+    responses(200, McpAnswer, "The answer", (400, 404, 405, 413)),
     202,
     None,
     "A notification, which is passed over",
@@ -76,7 +76,7 @@ for _status in (400, 404):
 _RESOURCE: Any = {
     status: each
     for status, each in responses(
-        200, ProtectedResource, "The source of tokens, and their scopes", 404
+        200, ProtectedResource, "The source of tokens, and their scopes", (404,)
     ).items()
     if status in (200, 404)
 }

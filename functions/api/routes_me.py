@@ -93,7 +93,7 @@ def get_exports() -> Response[str]:
     description="409: it could not be made, so ask for another.",
     operation_id="get_export",
     responses=also(
-        responses(202, ExportFacts, "It is being made", 404, 409),
+        responses(202, ExportFacts, "It is being made", (404, 409)),
         303,
         None,
         "It is ready; `Location`: the URL of the document (as of `GET /me/export`), for 5 minutes. Its files "

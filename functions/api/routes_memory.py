@@ -63,7 +63,7 @@ def get_profile(agent: AgentName) -> Response[str]:
     tags=_TAGS,
     summary="Replace what an agent remembers of the caller",
     operation_id="put_profile",
-    responses=responses(200, Profile, "The new profile", 400, 413),
+    responses=responses(200, Profile, "The new profile", (400, 413)),
 )
 def put_profile(agent: AgentName, body: NewProfile) -> Response[str]:
     return answer_json(call_of(router).do(notes.put_profile, agent, body.profile))
@@ -137,7 +137,7 @@ class NewEntry(Body):
     "the agent remembers the same, or something newer against it.",
     operation_id="import_entry",
     responses=also(
-        responses(201, Entry, "The new entry", 400, 413),
+        responses(201, Entry, "The new entry", (400, 413)),
         200,
         Entry,
         "The entry that stands already",
@@ -151,7 +151,13 @@ def import_entry(body: NewEntry) -> Response[str]:
 async def _import_entry(runtime: Runtime, owner: str, body: NewEntry) -> imports.ImportedEntry:
     embeds = await may_embed(runtime, owner)
     return await imports.import_entry(
-        runtime, owner, body.agent, body.content, body.evidence, body.said_at, embeds=embeds
+        runtime,
+        owner,
+        body.agent,
+        content=body.content,
+        evidence=body.evidence,
+        said_at=body.said_at,
+        embeds=embeds,
     )
 
 
@@ -168,7 +174,7 @@ class Correction(Body):
     tags=_TAGS,
     summary="Correct an entry: the caller's words become its content and its evidence",
     operation_id="correct_entry",
-    responses=responses(200, Entry, "The corrected entry", 400, 404, 409),
+    responses=responses(200, Entry, "The corrected entry", (400, 404, 409)),
 )
 def correct_entry(entry_id: str, body: Correction) -> Response[str]:
     return answer_json(call_of(router).do(entries.correct_entry, entry_id, body.content))
@@ -179,7 +185,7 @@ def correct_entry(entry_id: str, body: Correction) -> Response[str]:
     tags=_TAGS,
     summary="Forget an entry, with what it superseded",
     operation_id="delete_entry",
-    responses=responses(204, None, "It is forgotten", 404),
+    responses=responses(204, None, "It is forgotten", (404,)),
 )
 def delete_entry(entry_id: str) -> Response[str]:
     call_of(router).do(entries.delete_entry, entry_id)
@@ -191,7 +197,7 @@ def delete_entry(entry_id: str) -> Response[str]:
     tags=_TAGS,
     summary="The memory from which the thread's next turn would start",
     operation_id="get_thread_memory",
-    responses=responses(200, ThreadMemory, "The thread's memory", 404),
+    responses=responses(200, ThreadMemory, "The thread's memory", (404,)),
 )
 def get_thread_memory(thread_id: str) -> Response[str]:
     return answer_json(call_of(router).do(thread_memory, thread_id))

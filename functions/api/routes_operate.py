@@ -57,7 +57,7 @@ class OperatedItems(Value):
     items: tuple[OperatedItem, ...]
 
 
-_ITEMS = responses(200, OperatedItems, "The outcome for each", 400, 413)
+_ITEMS = responses(200, OperatedItems, "The outcome for each", (400, 413))
 
 
 @router.get(
@@ -94,7 +94,7 @@ def get_runs(
 ) -> Response[str]:
     call = _operator()
     state = None if status is None else Status(status)
-    only = RunFilter(state, agent, owner, error, since, until)
+    only = RunFilter(state, agent, owner, error=error, since=since, until=until)
     return answer_page(
         call,
         lambda n: call.host.run(list_runs(call.host.runtime(), only, n, cursor, definition)),
@@ -109,7 +109,7 @@ def get_runs(
     description="Without words of anybody. `content=true` adds what messages, arguments and results say: "
     "that needs the scope `layover/read-content` as well, and leaves a row in the audit of operations.",
     operation_id="get_any_run",
-    responses=responses(200, OperatedTimeline, "The run", 404),
+    responses=responses(200, OperatedTimeline, "The run", (404,)),
 )
 def get_run(
     run_id: str,

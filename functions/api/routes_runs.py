@@ -51,7 +51,7 @@ _TAGS = ["runs"]
 Accept = Annotated[
     str | None, Header(alias="Accept", description="`text/event-stream` asks for a stream.")
 ]
-_ACCEPTED = responses(202, Run, "The run is accepted", 400, 404, 406, 409, 413, 429)
+_ACCEPTED = responses(202, Run, "The run is accepted", (400, 404, 406, 409, 413, 429))
 
 
 @router.post(
@@ -90,7 +90,7 @@ def post_run(
     tags=_TAGS,
     summary="A thread's runs, newest first",
     operation_id="list_runs",
-    responses=responses(200, Page[Run], "A page of runs", 404),
+    responses=responses(200, Page[Run], "A page of runs", (404,)),
 )
 def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     call = call_of(router)
@@ -105,7 +105,7 @@ def list_runs(thread_id: str, limit: Limit = 20, cursor: Cursor = None) -> Respo
     summary="One run",
     description="Waits up to `wait` seconds until it is suspended or over.",
     operation_id="get_run",
-    responses=responses(200, Run, "The run", 404),
+    responses=responses(200, Run, "The run", (404,)),
 )
 def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     call = call_of(router)
@@ -122,7 +122,7 @@ def get_run(run_id: str, wait: Wait = 0) -> Response[str]:
     "wins over `after`, and `ticket` (`POST /socket-tickets` with `run_id`) stands for a token.",
     operation_id="get_events",
     responses=also(
-        or_stream(responses(200, EventPage, "Events in order", 404, 406)),
+        or_stream(responses(200, EventPage, "Events in order", (404, 406))),
         204,
         None,
         "With a ticket: no event follows, and a browser that reconnects stops",
@@ -159,7 +159,7 @@ def get_events(
     description="Its next step reads the message; a run that was about to end takes one more step. A run "
     "that waits goes on waiting.",
     operation_id="send_message",
-    responses=responses(202, Run, "The run as it is now", 400, 404, 409, 413, 429),
+    responses=responses(202, Run, "The run as it is now", (400, 404, 409, 413, 429)),
 )
 def post_message(
     run_id: str, body: NewMessage, idempotency_key: IdempotencyKey = None
@@ -174,7 +174,7 @@ def post_message(
     summary="Cancel a run",
     description="A finished run does not change.",
     operation_id="cancel_run",
-    responses=responses(202, Run, "The run as it is now", 404),
+    responses=responses(202, Run, "The run as it is now", (404,)),
 )
 def cancel_run(run_id: str) -> Response[str]:
     call = call_of(router)
@@ -187,7 +187,7 @@ def cancel_run(run_id: str) -> Response[str]:
     summary="Say what you think of a run",
     description="Of a run that is over. It takes the place of what you said of the run before.",
     operation_id="give_feedback",
-    responses=responses(200, Feedback, "What is kept", 400, 404, 409, 413),
+    responses=responses(200, Feedback, "What is kept", (400, 404, 409, 413)),
 )
 def post_feedback(run_id: str, body: GiveFeedback) -> Response[str]:
     call = call_of(router)
@@ -199,7 +199,7 @@ def post_feedback(run_id: str, body: GiveFeedback) -> Response[str]:
     tags=_TAGS,
     summary="Take back what you said of a run",
     operation_id="delete_feedback",
-    responses=responses(204, None, "The run has none any more, or had none", 404),
+    responses=responses(204, None, "The run has none any more, or had none", (404,)),
 )
 def delete_feedback(run_id: str) -> Response[str]:
     call_of(router).do(take_back, run_id)
@@ -245,7 +245,7 @@ def get_feedback(
     description="Only for operators, whose tokens have the scope `layover/operate`: the run goes on after "
     "its last journaled step. At most once a minute for a run.",
     operation_id="redrive_run",
-    responses=responses(202, Run, "The run as it is now", 404, 409, 429),
+    responses=responses(202, Run, "The run as it is now", (404, 409, 429)),
 )
 def redrive_run(run_id: str) -> Response[str]:
     call = call_of(router)

@@ -29,7 +29,7 @@ router = new_router()
     "seq that came: nothing is missed. With `run_id` the ticket is for a browser's `EventSource` instead: "
     "`url` streams that run's events, for an hour, any number of times.",
     operation_id="create_socket_ticket",
-    responses=responses(201, SocketTicket, "The ticket", 400, 404, 413),
+    responses=responses(201, SocketTicket, "The ticket", (400, 404, 413)),
 )
 def create_socket_ticket(body: Annotated[NewTicket | None, Body()] = None) -> Response[str]:
     call, event = call_of(router), router.current_event.raw_event

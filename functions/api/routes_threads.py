@@ -27,7 +27,7 @@ _TAGS = ["threads"]
     "messages than one request takes are further requests, each with its `offset`.",
     operation_id="create_thread",
     responses=also(
-        responses(201, Thread, "The new thread", 400, 409, 413),
+        responses(201, Thread, "The new thread", (400, 409, 413)),
         200,
         Thread,
         "The thread that was there, with the messages",
@@ -61,7 +61,7 @@ def list_threads(limit: Limit = 20, cursor: Cursor = None) -> Response[str]:
     tags=_TAGS,
     summary="One thread",
     operation_id="get_thread",
-    responses=responses(200, Thread, "The thread", 404),
+    responses=responses(200, Thread, "The thread", (404,)),
 )
 def get_thread(thread_id: str) -> Response[str]:
     return answer_json(call_of(router).do(threads.get, thread_id))
@@ -72,7 +72,7 @@ def get_thread(thread_id: str) -> Response[str]:
     tags=_TAGS,
     summary="Replace a thread's title or metadata",
     operation_id="edit_thread",
-    responses=responses(200, Thread, "The changed thread", 400, 404, 413),
+    responses=responses(200, Thread, "The changed thread", (400, 404, 413)),
 )
 def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
     return answer_json(call_of(router).do(threads.edit, thread_id, **body.changes()))
@@ -83,7 +83,7 @@ def edit_thread(thread_id: str, body: ThreadPatch) -> Response[str]:
     tags=_TAGS,
     summary="Delete a thread with everything that belongs to it",
     operation_id="delete_thread",
-    responses=responses(204, None, "It is gone, and its active run is cancelled", 404),
+    responses=responses(204, None, "It is gone, and its active run is cancelled", (404,)),
 )
 def delete_thread(
     thread_id: str,
@@ -106,7 +106,7 @@ def delete_thread(
     description="Of the current branch, including an unfinished run's messages. A message that is larger "
     "than an answer may be (6 MB) is cut as a run is, and says `truncated`.",
     operation_id="list_messages",
-    responses=responses(200, Page[Message], "A page of messages", 404),
+    responses=responses(200, Page[Message], "A page of messages", (404,)),
 )
 def get_messages(
     thread_id: str,

@@ -73,9 +73,9 @@ def stream_answer(
         runtime,
         call.actor.owner,
         run_id,
-        translation,
-        after,
-        until,
+        translation=translation,
+        after=after,
+        until=until,
         closing=closing,
         opening=opening,
     )

@@ -260,7 +260,9 @@ async def record_denial(
 ) -> bool:
     """Deny a waiting call, whatever it waits for and whoever else decides it: the actor is an operator, which
     the caller has checked. Return False if a decision came first: it stands."""
-    return await _decline(runtime, actor, snapshot, call, DecisionKind.DENIED, reason)
+    return await _decline(
+        runtime, actor, snapshot, call=call, kind=DecisionKind.DENIED, reason=reason
+    )
 
 
 async def _decline(

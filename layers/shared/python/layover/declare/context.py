@@ -448,7 +448,9 @@ class ToolContext(Generic[Deps, Resumed]):
         Raises:
             ConfigurationError: If the context has no hooks.
         """
-        attempt = Attempt(task, action, result, error, diagnosis, fix_applied)
+        attempt = Attempt(
+            task, action, result, error=error, diagnosis=diagnosis, fix_applied=fix_applied
+        )
         await self._need("log_attempt").log_attempt(attempt)
 
     def node_memory(self, node_id: str) -> NodeHistory:

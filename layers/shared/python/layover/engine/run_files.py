@@ -67,7 +67,9 @@ class RunFiles:
     async def _store_file(self, file_id: str, name: str, mime_type: str, data: bytes) -> FileFacts:
         meta = self._meta
         now = self._runtime.clock.now()
-        facts = thread_file_facts(file_id, meta.thread_id, name, mime_type, data, now)
+        facts = thread_file_facts(
+            file_id, meta.thread_id, name, mime_type=mime_type, data=data, at=now
+        )
         await self.files.keep(facts, data)
         # Erasing first marks the thread and then deletes, so either this code or the eraser sees the other.
         head = await self._runtime.journal.heads.get(meta.owner, meta.thread_id)

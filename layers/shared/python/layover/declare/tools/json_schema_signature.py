@@ -153,7 +153,14 @@ def json_schema_signature(
             f"**kwargs, one for each property ({', '.join(sorted(property_names))}), or one dict",
             list(own),
         )
-    return JsonSchemaSignature(tuple(own), context, BaseModel, own_schema, model_schema, whole)
+    return JsonSchemaSignature(
+        tuple(own),
+        context,
+        BaseModel,
+        json_schema=own_schema,
+        model_schema=model_schema,
+        whole=whole,
+    )
 
 
 def _as_json(json_schema: Any, what: str) -> Schema:

@@ -236,7 +236,9 @@ class _Conversation:
 
     def _injection(self, text: str, recalled: Sequence[Recalled]) -> dict[str, str]:
         """Return the lines that the prompt of such a turn shows, by message."""
-        best = select_recalled(_AGENT, _SETTINGS, self._embedder.model, text, recalled, ())
+        best = select_recalled(
+            _AGENT, _SETTINGS, self._embedder.model, query=text, recalled=recalled, history=()
+        )
         budget = recall_budget(_AGENT.memory, None)
         return choose_injection(best, (), text, budget, self._now).recalled
 

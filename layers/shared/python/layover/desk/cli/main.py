@@ -165,7 +165,7 @@ class _Evals(TyperGroup):
     """`layover eval FILE` runs the file, as `layover eval run FILE` does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take what is no command as what to run."""
+        """Take what is not a command as what to run."""
         if args and args[0] not in (*self.commands, "--help"):
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -285,7 +285,7 @@ def synth(
     region: Region = None,
 ) -> None:
     """Write the CloudFormation template of the project's stack. Needs Node, and no credentials."""
-    _about_stack("synth", stage, context, profile, region, args)
+    _about_stack("synth", stage, context, profile=profile, region=region, more=args)
 
 
 @app.command()
@@ -298,7 +298,7 @@ def deploy(
     yes: Yes = False,
 ) -> None:
     """Deploy the project's stack to the AWS account of your credentials. Says what it needs first."""
-    _about_stack("deploy", stage, context, profile, region, args, yes=yes)
+    _about_stack("deploy", stage, context, profile=profile, region=region, more=args, yes=yes)
 
 
 @app.command()
@@ -311,7 +311,7 @@ def destroy(
     yes: Yes = False,
 ) -> None:
     """Take the project's stack down; its setting `retain` decides which data stays."""
-    _about_stack("destroy", stage, context, profile, region, args, yes=yes)
+    _about_stack("destroy", stage, context, profile=profile, region=region, more=args, yes=yes)
 
 
 def _about_stack(
@@ -620,7 +620,7 @@ def _caller(url: str, user: str, token: str, *, scopes: str = "") -> Callable[[]
 
     _check_one_caller(user, token)
     name = f"{user};scopes={scopes}" if user and scopes else user
-    return partial(tokens.caller, url, name, token, _tokens(), here.local_url())
+    return partial(tokens.caller, url, name, token=token, tokens=_tokens(), local=here.local_url())
 
 
 def _tokens() -> Any:

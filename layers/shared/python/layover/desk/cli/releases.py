@@ -93,7 +93,9 @@ def releases(
         return Releases(installed, deployed=deployed, stage=stage or "")
     place = project.settings.dev.data
     data = newest_release.read(project.root / place)
-    return Releases(installed, pinned(project.root), data, deployed, place, stage or "")
+    return Releases(
+        installed, pinned(project.root), data, deployed=deployed, place=place, stage=stage or ""
+    )
 
 
 def _deployed(project: Project | None, stage: str, client: Callable[..., Any] | None) -> str | None:

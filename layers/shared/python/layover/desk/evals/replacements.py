@@ -62,7 +62,15 @@ def fate_of(
     )
     vector = None if similarity is None else (1.0, 0.0)
     said_at = _SAID_AT + timedelta(days=1)
-    selections = select([candidate], [vector], near, least, said_at, [entry], [entry])
+    selections = select(
+        [candidate],
+        [vector],
+        near,
+        least=least,
+        said_at=said_at,
+        by_words=[entry],
+        known_entries=[entry],
+    )
     if not selections:
         return Fate.DROPPED
     return Fate.REPLACED if selections[0].supersedes else Fate.STAND

@@ -141,9 +141,9 @@ async def problems_of(variables: Mapping[str, str], models: Sequence[str]) -> li
             address.base_url.rstrip("/"),
             variables.get(address.api_key_env),
             frozenset(names.get(provider, ())),
-            _variable_of(provider, address),
-            provider,
-            address.api,
+            variable=_variable_of(provider, address),
+            provider=provider,
+            api=address.api,
         )
         for provider, address in addresses.items()
         # A key that only the deployment has is not on this machine.

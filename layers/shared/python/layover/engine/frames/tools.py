@@ -61,7 +61,9 @@ async def tools_of(
     # Imported only where an agent has servers: it would be part of every cold start.
     from layover.engine.tools.served import server_tools
 
-    theirs = await server_tools(runtime, agent, servers, ctx, served, others, asks=asks)
+    theirs = await server_tools(
+        runtime, agent, servers, ctx=ctx, pinned=served, others=others, asks=asks
+    )
     return RunTools((*own, *theirs.tools), names, theirs.pinned)
 
 

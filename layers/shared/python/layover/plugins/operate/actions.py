@@ -57,7 +57,7 @@ async def act_on(
                 return NotFound(_NO_RUN, run_id=run_id)
             try:
                 run = await meta_of(runtime, str(facts.owner), run_id)
-                await _record(runtime, actor, kind, run, reason, effect)
+                await _record(runtime, actor, kind, run=run, reason=reason, effect=effect)
             except (RequestError, LimitReached, RetryableError) as error:
                 return error
             return None
@@ -82,7 +82,7 @@ async def read_run(
     owner = str(facts.owner)
     if with_content:
         run = await meta_of(runtime, owner, run_id)
-        await _record(runtime, actor, OperationKind.READ, run, None, _read)
+        await _record(runtime, actor, OperationKind.READ, run=run, reason=None, effect=_read)
     snapshot = await snapshot_of(runtime, owner, run_id)
     return timeline_of(snapshot), run_view(snapshot, runtime.agents) if with_content else None
 

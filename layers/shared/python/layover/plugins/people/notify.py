@@ -233,7 +233,9 @@ class _Wait:
             return
         claims[id] = claim
         try:
-            reference = await self._outcome(address, sent, unsure, notice, id, claim)
+            reference = await self._outcome(
+                address, sent, unsure, notice=notice, id=id, claim=claim
+            )
         except ChannelBusy:
             for each, its_claim in claims.items():
                 await self._give_back(each, its_claim)

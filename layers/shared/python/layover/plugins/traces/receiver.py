@@ -70,9 +70,9 @@ class Receiver:
             url,
             fields,
             compression,
-            variable("CERTIFICATE") or True,
-            (certificate, key) if certificate and key else certificate or None,
-            any(variables[name] for name in variables if name.lower() in _PROXIES),
+            verify=variable("CERTIFICATE") or True,
+            certificate=(certificate, key) if certificate and key else certificate or None,
+            has_proxy=any(variables[name] for name in variables if name.lower() in _PROXIES),
         )
 
     @property
@@ -117,7 +117,7 @@ class DirectSender:
 
 
 class LibrarySender:
-    """Sends by `requests`, in a thread of its own or in the caller's."""
+    """Sends by `requests`, in its own thread or in the caller's."""
 
     def __init__(self, receiver: Receiver, timeout_s: float) -> None:
         self._receiver = receiver

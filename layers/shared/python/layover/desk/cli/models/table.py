@@ -50,16 +50,21 @@ class Support:
     mends: str = ""
 
 
-def _each(*values: Evidence) -> Mapping[Feature, Evidence]:
+_CHECKED = date(2026, 11, 27)
+_LETTERS: Mapping[str, Evidence] = {
+    "R": "recorded",
+    "D": "documented",
+    "F": "fake",
+    "U": "unknown",
+    "N": "no",
+}
+
+
+def _each(letters: str) -> Mapping[Feature, Evidence]:
+    """Return the evidence of a row, from the letter of each feature in the order of FEATURES."""
+    values = (_LETTERS[letter] for letter in letters.split())
     return dict(zip(FEATURES, values, strict=True))
 
-
-_CHECKED = date(2026, 11, 27)
-R: Evidence = "recorded"
-D: Evidence = "documented"
-F: Evidence = "fake"
-U: Evidence = "unknown"
-N: Evidence = "no"
 
 # In the order of FEATURES: tools, parallel, strict, structured, streams, reasoning, images, PDF, audio,
 # caching, usage.
@@ -69,7 +74,7 @@ SUPPORT: tuple[Support, ...] = (
         title="OpenAI, Chat Completions",
         prefix="openai",
         example="openai/gpt-4o",
-        evidence=_each(R, R, R, D, R, N, R, D, D, D, R),
+        evidence=_each("R R R D R N R D D D R"),
         checked=_CHECKED,
         key="OPENAI_API_KEY",
         mends="ids of calls above 40 characters go as their hash",
@@ -79,7 +84,7 @@ SUPPORT: tuple[Support, ...] = (
         title='OpenAI, Responses (`api="responses"`)',
         prefix="openai",
         example="openai/gpt-5.5",
-        evidence=_each(R, R, R, D, R, R, D, D, N, R, R),
+        evidence=_each("R R R D R R D D N R R"),
         checked=_CHECKED,
         key="OPENAI_API_KEY",
         mends="answers go back under the ids of their items",
@@ -89,7 +94,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Anthropic, Messages",
         prefix="anthropic",
         example="anthropic/claude-sonnet-4-5",
-        evidence=_each(R, R, N, D, R, R, D, D, N, R, R),
+        evidence=_each("R R N D R R D D N R R"),
         checked=_CHECKED,
         key="ANTHROPIC_API_KEY",
         base_url="https://api.anthropic.com",
@@ -101,7 +106,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Amazon Bedrock, Converse",
         prefix="bedrock",
         example="bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
-        evidence=_each(R, D, N, D, R, R, D, D, N, R, R),
+        evidence=_each("R D N D R R D D N R R"),
         checked=_CHECKED,
         key="",
         mends="a structured answer is the call of a tool; otherwise as at Anthropic",
@@ -111,7 +116,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Mistral",
         prefix="mistral",
         example="mistral/mistral-large-2512",
-        evidence=_each(R, D, U, D, D, R, D, U, U, N, R),
+        evidence=_each("R D U D D R D U U N R"),
         checked=_CHECKED,
         key="MISTRAL_API_KEY",
         base_url="https://api.mistral.ai/v1",
@@ -124,7 +129,7 @@ SUPPORT: tuple[Support, ...] = (
         title="DeepSeek",
         prefix="deepseek",
         example="deepseek/deepseek-v4-pro",
-        evidence=_each(R, R, U, U, R, R, N, N, N, R, R),
+        evidence=_each("R R U U R R N N N R R"),
         checked=_CHECKED,
         key="DEEPSEEK_API_KEY",
         base_url="https://api.deepseek.com/v1",
@@ -136,7 +141,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Groq",
         prefix="groq",
         example="groq/openai/gpt-oss-120b",
-        evidence=_each(R, D, U, D, R, R, U, U, U, R, R),
+        evidence=_each("R D U D R R U U U R R"),
         checked=_CHECKED,
         key="GROQ_API_KEY",
         base_url="https://api.groq.com/openai/v1",
@@ -147,7 +152,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Gemini, OpenAI surface",
         prefix="gemini",
         example="gemini/gemini-3-pro-preview",
-        evidence=_each(D, D, N, D, D, D, D, U, D, N, D),
+        evidence=_each("D D N D D D D U D N D"),
         checked=_CHECKED,
         key="GEMINI_API_KEY",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
@@ -160,7 +165,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Ollama, llama.cpp",
         prefix="ollama",
         example="ollama/qwen3.5:27b",
-        evidence=_each(R, F, U, D, D, R, D, U, U, U, R),
+        evidence=_each("R F U D D R D U U U R"),
         checked=_CHECKED,
         key="",
         base_url="http://127.0.0.1:11434/v1",
@@ -171,7 +176,7 @@ SUPPORT: tuple[Support, ...] = (
         title="OpenRouter",
         prefix="openrouter",
         example="openrouter/anthropic/claude-sonnet-4.5",
-        evidence=_each(R, F, R, D, R, R, D, D, D, R, R),
+        evidence=_each("R F R D R R D D D R R"),
         checked=_CHECKED,
         key="OPENROUTER_API_KEY",
         base_url="https://openrouter.ai/api/v1",
@@ -182,7 +187,7 @@ SUPPORT: tuple[Support, ...] = (
         title="xAI",
         prefix="xai",
         example="xai/grok-4",
-        evidence=_each(D, D, U, D, D, N, D, U, U, D, D),
+        evidence=_each("D D U D D N D U U D D"),
         checked=_CHECKED,
         key="XAI_API_KEY",
         base_url="https://api.x.ai/v1",
@@ -194,7 +199,7 @@ SUPPORT: tuple[Support, ...] = (
         title="Moonshot (Kimi)",
         prefix="moonshot",
         example="moonshot/kimi-k2-thinking",
-        evidence=_each(D, F, U, U, D, D, U, U, U, U, D),
+        evidence=_each("D F U U D D U U U U D"),
         checked=_CHECKED,
         key="MOONSHOT_API_KEY",
         base_url="https://api.moonshot.ai/v1",

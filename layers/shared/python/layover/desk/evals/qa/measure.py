@@ -60,7 +60,9 @@ async def measure(how: Measure, data: Data, results: Results, tell: Callable[[st
         if not open_questions:
             return
         async with room:
-            await _converse(how, conversation, open_questions, twice, results, tell)
+            await _converse(
+                how, conversation, open_questions, twice=twice, results=results, tell=tell
+            )
 
     await asyncio.gather(*(work(conversation) for conversation in data.conversations))
     for number, pair in enumerate(PAIRS):

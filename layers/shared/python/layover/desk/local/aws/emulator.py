@@ -242,7 +242,9 @@ class AwsServer:
         object. `access_key`: a new one if not given. `queued`: types of events for the queue."""
         self._functions = functions
         self._storage = Storage(data)
-        self._services = Services(functions, sockets, self._storage, watch, access_key, queued)
+        self._services = Services(
+            functions, sockets, self._storage, watch=watch, access_key=access_key, queued=queued
+        )
         self._server = WsgiServer(
             self._services, self._services.respond_at_once, self._services.is_presigned
         )
