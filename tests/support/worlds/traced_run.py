@@ -25,7 +25,7 @@ NOTES = {
     "chat gpt-5-mini": "a request to a model, with its retries",
     "invoke_agent clerk": "the sub-agent, in the call that it works in",
     "wait refund": "two days; ended by the decision, in another process",
-    "execute_tool refund": "milliseconds: waiting is no part of it",
+    "execute_tool refund": "milliseconds: waiting is not part of it",
     "recover": "a process has died; its spans are told again, with the same ids",
     "execute_tool transfer_to_billing": "in the next execution, without a mark",
     "chat gpt-5": "the other agent's",

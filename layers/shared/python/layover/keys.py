@@ -292,7 +292,7 @@ def erased_key(run_id: str) -> str:
 
 
 def feedback_key(run_id: str) -> str:
-    """Sort key, beside a thread's head, of the feedback on a run."""
+    """Sort key, next to a thread's head, of the feedback on a run."""
     return f"{FEEDBACK_PREFIX}{run_id}"
 
 
@@ -324,7 +324,7 @@ def press_key(signature: str) -> str:
 
 
 def message_key(text: str) -> str:
-    """Sort key, beside a thread's head, of a client's own id of a message; it is hashed, it may be long or
+    """Sort key, next to a thread's head, of a client's own id of a message; it is hashed, it may be long or
     odd."""
     return f"{MESSAGE_PREFIX}{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 

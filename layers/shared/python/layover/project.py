@@ -132,7 +132,7 @@ class Project:
 
     def stage(self, name: str) -> Mapping[str, Any]:
         """Return the stage's settings. Raises ProjectInvalid for a stage that is not listed, if others are: a
-        mistyped one would make a system of its own."""
+        mistyped one would make another system."""
         stages = self.settings.stages
         if name in stages or not stages:
             return stages.get(name, {})

@@ -266,7 +266,7 @@ def test_html_loads_nothing_runs_nothing_and_follows_nobody() -> None:
 def test_person_is_told_whose_link_it_is() -> None:
     mail = write_mail(the_notice(), LINKS, CHANNELS, BEA)
     for text in (" ".join(mail.text.split()), mail.html):
-        assert "The link is for bea@example.com alone" in text
+        assert "The link is only for bea@example.com" in text
         assert "Forwarding this mail does not move the right" in text
     assert "The same in the console, after a sign-in:\n" + LINKS.console in mail.text
 

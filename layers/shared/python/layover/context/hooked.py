@@ -111,7 +111,7 @@ async def ask_model(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Promp
 
 
 async def complete_hooked(runtime: Runtime, agent: Agent, meta: RunMeta, prompt: Prompt) -> Reply:
-    """Return the model's reply to a request that is no step's. Hooks that are `everywhere` change both.
+    """Return the model's reply to a request that is not a step's. Hooks that are `everywhere` change both.
     Raises as `ask_model`."""
     hooks = [hook for hook in (*agent.hooks, *agent.hooks_above) if is_everywhere(hook)]
     if not hooks:

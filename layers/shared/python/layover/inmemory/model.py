@@ -281,7 +281,7 @@ class ScriptedModel(ChatModel):
         background: Scripts by the name of a background task (`title`, `lesson`, `extractor`, `profile`,
             `session`, `observer`, `reflector`, `summary`), or `hook` for what hooks ask (`ctx.ask_model`). A
             task without one gets an empty answer, takes no step of `script`, and finds no injection; parts of
-            a `lesson` without one are asked for alone. None: all do.
+            a `lesson` without one are asked for separately. None: all do.
 
     Example:
         ```python

@@ -65,7 +65,7 @@ class Claim:
 
 
 class Deliveries(Protocol):
-    """The messages about calls, beside the run's other records. `call` is the call's key in the journal."""
+    """The messages about calls, with the run's other records. `call` is the call's key in the journal."""
 
     async def claim(
         self, owner: str, run_id: str, call: str, id: str, address: Address

@@ -198,7 +198,7 @@ class Reply(Value):
 
     @property
     def has_provider_work(self) -> bool:
-        """True if the provider ran a tool of its own."""
+        """True if the provider ran its own tool."""
         return any(part.name == PROVIDER_TOOL for part in self.data)
 
 

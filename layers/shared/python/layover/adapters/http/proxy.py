@@ -29,7 +29,7 @@ class Proxy(NamedTuple):
 def proxy_for(url: Url, variables: Mapping[str, str]) -> Proxy | None:
     """Return the proxy for requests to an https server, as boto3 finds it: `https_proxy` or `HTTPS_PROXY`,
     unless `no_proxy` or `NO_PROXY` names the host. None: the server is asked directly, as servers without TLS
-    always are (those of one's own machine). Raises ConfigurationError for a variable that is no URL."""
+    always are (those of one's own machine). Raises ConfigurationError for a variable that is not a URL."""
     address = variables.get("https_proxy") or variables.get("HTTPS_PROXY")
     if not address or not url.target.tls:
         return None

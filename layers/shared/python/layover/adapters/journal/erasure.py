@@ -93,7 +93,7 @@ class TableErasure:
         return Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=when)
 
     async def erase_runs(self, owner: str, thread_id: str) -> None:
-        """See `ports.Erasure`. What is beside the head goes behind the runs."""
+        """See `ports.Erasure`. What is next to the head goes behind the runs."""
         keys = Keys(owner)
         await self._erase_indexed(keys, thread_id)
         # A deleted thread takes no run, and so no further id of a message, and no feedback.

@@ -1,6 +1,6 @@
 """Feedback of users on their runs (`ports.FeedbackBook`).
 
-An item is beside the head of its thread: it outlives the run's records, and goes with the thread. Its place
+An item is next to the head of its thread: it outlives the run's records, and goes with the thread. Its place
 in the watch index lists the feedback of all owners; the index has keys only, so the item tells."""
 
 import asyncio

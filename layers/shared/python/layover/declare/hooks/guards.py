@@ -258,7 +258,7 @@ class DetectInjection(Hook):
 
     async def _attempt_in(self, ctx: HookContext, text: str) -> str | None:
         """Return why a text is an attempt; None if it is none. Raises ModelError; ValueError if the judge's
-        answer is no verdict."""
+        answer is not a verdict."""
         key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         if key not in self._verdicts:
             reason = await self._ask(ctx, text)

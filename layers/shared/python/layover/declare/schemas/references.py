@@ -1,4 +1,4 @@
-"""References of JSON schemas (`$ref`): each leads to a place of its own schema, or the schema is refused.
+"""References of JSON schemas (`$ref`): each leads to a place of the same schema, or the schema is refused.
 
 OpenAI takes references to `#/$defs/NAME` and `#` only (platform.openai.com, "Structured outputs"). Schemas
 from elsewhere also have `#/definitions/...`, pointers into `#/properties/...`, anchors and `$id`s: what these

@@ -6,7 +6,7 @@ from typing import Any
 
 def note_if_empty(note: str) -> Callable[[Any], Any]:
     """Return a `to_model_output` for a tool that may find nothing. If its result is empty, the model reads
-    `note`: in an object as the field `note`, else alone. The result itself keeps its shape.
+    `note`: in an object as the field `note`, else as it is. The result itself keeps its shape.
 
     A result is empty if it is None, an empty text or list, or an object whose every value is."""
 

@@ -183,7 +183,7 @@ def _takes_all(**arguments: Any) -> None:
 
 def _clean(value: Any) -> Any:
     """Return JSON with every text in it that is shown to a model cleaned. A property may be called
-    `description`: its schema is no text, and stays."""
+    `description`: its schema is not a text, and stays."""
     if isinstance(value, Mapping):
         return {
             key: plain(inner, MAX_TEXT)

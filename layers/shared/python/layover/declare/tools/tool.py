@@ -208,7 +208,7 @@ class Tool(Generic[P, R]):
         return None if rating is None else Risk(rating)
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:
-        """Run the function: on the loop if it is async, else in a thread of its own. Return its result, which
+        """Run the function: on the loop if it is async, else in its own thread. Return its result, which
         may be a `SuspendRequest`. An iterator is walked, once and where the function ran: the journal, the
         model and `to_message` read the same list. Raises what the function raises, but never SystemExit,
         which would end the process that the run lives in."""
@@ -329,7 +329,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     '''Make a function a tool: `@tool` or `@tool(needs_approval=True, ...)`.
 
     The model reads the docstring. Arguments come from the type hints, through pydantic; a parameter
-    annotated `ToolContext` is injected. A plain function runs in a thread of its own, an async one on the
+    annotated `ToolContext` is injected. A plain function runs in its own thread, an async one on the
     event loop.
 
     Args:

@@ -1,4 +1,4 @@
-"""The place of a deployed system: a stack of its own, or a construct in a stack of the deployer's."""
+"""The place of a deployed system: its own stack, or a construct in a stack of the deployer's."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ class Groups:
 
 def groups_of(sources: Iterable[Path]) -> Groups:
     """Return the groups that `Approval(by=, escalate_to=)` names, by literals or by constants. `sources`:
-    packages (folders) and modules (files). A file that is no Python is left to whoever imports it."""
+    packages (folders) and modules (files). A file that is not Python is left to whoever imports it."""
     trees = trees_of(sources)
     # A name that two modules define makes the groups of both: one that nobody needs has no members, and
     # without one that is needed, nobody can approve.

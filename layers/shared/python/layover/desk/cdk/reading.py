@@ -12,7 +12,7 @@ _LISTS = ("list", "tuple", "set", "frozenset", "sorted")
 
 def trees_of(sources: Iterable[Path]) -> dict[Path, ast.Module]:
     """Return the modules of packages (folders) and modules (files), by their files, without tests. A file
-    that is no Python is left to whoever imports it."""
+    that is not Python is left to whoever imports it."""
     return {path: tree for path in _files(sources) if (tree := _tree(path))}
 
 

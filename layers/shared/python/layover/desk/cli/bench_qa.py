@@ -44,7 +44,7 @@ def main(request: Request, model: ChatModel | None = None, embedder: Embedder | 
         data = read_data(request.file)
         models = _models(request, served=model is None)
         if request.json is not None and not request.json.absolute().parent.is_dir():
-            raise NotRun(f"{request.json.parent} is no folder: make it, or name another place")
+            raise NotRun(f"{request.json.parent} is not a folder: make it, or name another place")
         ports = wiring.in_memory_runtime(Agent("none"))
         how = Measure(
             models=models,

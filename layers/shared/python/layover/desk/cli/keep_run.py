@@ -56,9 +56,7 @@ def main(request: Request, who: Callable[[], tuple[str, str]], project: Project 
         print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
         return USAGE
     if agent is None:
-        print(
-            f"The agent {run['agent']} is not here: see which of its stubs answer tools of its own."
-        )
+        print(f"The agent {run['agent']} is not here: see which of its stubs answer its tools.")
     return 0
 
 

@@ -27,7 +27,7 @@ def token(name: str, groups: Sequence[str] = ()) -> int:
     who = f"{name};groups={','.join(groups)}" if groups else name
     wrong = next((each for each in (name, *groups) if not PLAIN.fullmatch(each)), None)
     if wrong is not None:
-        text = "is no name on this machine: blanks, commas and semicolons separate there"
+        text = "is not a name on this machine: blanks, commas and semicolons separate there"
         print(f"layover: {wrong!r} {text}", file=sys.stderr)
         return 1
     print(f"nothing is made: on this machine every name is a user. Authorization: Bearer dev:{who}")

@@ -86,7 +86,7 @@ class OutputExpectation(_Written):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
         return patterns
 
     @field_validator("json_schema")
@@ -99,7 +99,7 @@ class OutputExpectation(_Written):
             try:
                 Draft202012Validator.check_schema(schema)
             except SchemaError as error:
-                raise ValueError(f"it is no JSON schema: {error.message}") from error
+                raise ValueError(f"it is not a JSON schema: {error.message}") from error
         return schema
 
     @model_validator(mode="after")

@@ -241,7 +241,7 @@ class _Watch:
         self._pool = pool
         self.may_be_stale = pool.has_former
         self.is_unsent = False
-        """True for a request that is ready, and has met connections of a former event loop alone."""
+        """True for a request that is ready, and has met connections only of a former event loop."""
 
     def __enter__(self) -> None:
         self._token = _WATCH.set(self)

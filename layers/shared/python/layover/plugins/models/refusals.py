@@ -28,7 +28,7 @@ _UNKNOWN_LEVEL = re.compile(
     re.I,
 )
 _LEVELS = frozenset({"reasoning_effort", "reasoning", "verbosity", "effort"})
-"""Settings of which each model knows levels of its own. Every other wrong value is the author's to mend."""
+"""Settings of which each model has its own levels. Every other wrong value is the author's to mend."""
 _NO = (
     r"(?:\b(?:no|not|cannot|unable)\b|n['\u2019]t\b"
     r"|\b(?:unsupported|unknown|unrecogni[sz]ed|unexpected|disabled))"

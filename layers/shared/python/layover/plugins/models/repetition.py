@@ -19,7 +19,7 @@ _STEP = 80
 
 class Repetition:
     """Listens to an answer as it comes, thoughts and text alike, as `OnDelta`. `in_lines`: each line of its
-    text says something of its own, so the same one for the fourth time is a repetition wherever it stands."""
+    text says something else, so the same one for the fourth time is a repetition wherever it stands."""
 
     def __init__(self, *, in_lines: bool = False) -> None:
         self._in_lines = in_lines

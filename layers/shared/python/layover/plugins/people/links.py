@@ -172,7 +172,7 @@ def actor_of(person: Person) -> Actor:
 
 async def look(runtime: Runtime, token: str) -> LinkPage:
     """Return what the person of a link sees. Changes nothing. Raises NotFound, the same for every text that
-    is no link of somebody who may decide its call."""
+    is not a link of somebody who may decide its call."""
     link, person = await _link_of(runtime, token)
     return await _page(runtime, link, person)
 

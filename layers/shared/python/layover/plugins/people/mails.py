@@ -19,7 +19,7 @@ _DARK = (
     ".ink{color:#eef1f5!important}.pale{color:#a9b3c1!important}"
     ".line{border-color:#343b46!important}}"
 )
-"""Clients that know no style sheets show the light colours, which are beside each element."""
+"""Clients that know no style sheets show the light colours, which each element has."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def write_mail(
     note = _note(notice, links, reader)
     return Mail(
         subject=cut(head, MAX_SUBJECT),
-        text=_as_text(head, lines, pairs, (target, label), note, links.console),
-        html=_as_html(head, lines, pairs, (target, label), note, links.console),
+        text=_as_text(head, lines, pairs, button=(target, label), note=note, console=links.console),
+        html=_as_html(head, lines, pairs, button=(target, label), note=note, console=links.console),
     )
 
 
@@ -74,10 +74,10 @@ def _note(notice: Notice, links: NoticeLinks, reader: Person | None) -> str:
         return ""
     if links.decide is None:
         return "The console asks you to sign in. Forwarding this mail does not move the right to decide."
-    whose = "one person alone" if reader is None else f"{clean(reader.mail)} alone"
+    whose = "one person" if reader is None else clean(reader.mail)
     return (
-        f"The link is for {whose}, and for this request. Forwarding this mail does not move the right to "
-        "decide: a decision by the link is recorded as theirs, whoever opens it. It is good until the "
+        f"The link is only for {whose}, and for this request. Forwarding this mail does not move the right "
+        "to decide: a decision by the link is recorded as theirs, whoever opens it. It is good until the "
         "request expires, and for 7 days at most."
     )
 

@@ -1,6 +1,6 @@
 """Spans in the messages of OTLP, by the classes that `opentelemetry-proto` generates from the protocol.
 
-The SDK has objects of its own between a span and its message, and makes three objects for each attribute.
+The SDK has its own objects between a span and its message, and makes three objects for each attribute.
 Most attributes of a run are the same in all of its spans, so each is made once here: that is a tenth of the
 work (docs/performance.md#tracing). `tests/unit/plugins/traces/test_encoding.py` compares with the messages
 of the SDK."""

@@ -55,7 +55,7 @@ _OF_OPERATIONS["embeddings"] = _OF_OPERATIONS["chat"]
 _Key = tuple[Attribute | None, ...]
 """Values of `_NAMES`; None: it has no such attribute."""
 _OTHERS: _Key = ()
-"""The key of what has no place of its own."""
+"""The key of what has no place."""
 
 
 class _Point:

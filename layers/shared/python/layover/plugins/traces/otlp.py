@@ -149,7 +149,7 @@ class OtlpTracing(Recorded):
             await sender.aclose()
 
     def _sender(self, signal: str) -> Sender:
-        """Return what sends `traces` or `metrics`. Raises ValueError for an endpoint that is no URL."""
+        """Return what sends `traces` or `metrics`. Raises ValueError for an endpoint that is not a URL."""
         sender = self._senders.get(signal)
         if sender is None:
             receiver = Receiver.of(signal, self._variables, self._headers)

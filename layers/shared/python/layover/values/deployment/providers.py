@@ -12,7 +12,7 @@ from layover.values.base import Value
 PROVIDERS = "LAYOVER_PROVIDERS"
 """The variable that has them."""
 ANTHROPIC = "anthropic"
-"""The provider of Claude, which a key of its own is enough for."""
+"""The provider of Claude, for which its own key is enough."""
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 ANTHROPIC_VERSION = "2023-06-01"

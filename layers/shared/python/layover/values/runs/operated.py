@@ -70,7 +70,7 @@ class OperatedCall(Value):
 
     tool_call_id: str
     tool_name: str | None = Field(
-        description="null: the model made up the name, which is no tool's."
+        description="null: the model made up the name, which is not a tool's."
     )
     state: CallState
     attempt: int = Field(description="How often it has waited.")

@@ -20,7 +20,7 @@ async def page_index(
 
 
 def check_cursor(prefix: str, cursor: str | None) -> str | None:
-    """Return the cursor. Raises InvalidRequest if it leads out of its own list."""
+    """Return the cursor. Raises InvalidRequest if it leads out of its list."""
     if cursor is not None and not cursor.startswith(prefix):
         raise bad_cursor()
     return cursor

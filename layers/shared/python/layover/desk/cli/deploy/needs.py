@@ -93,7 +93,7 @@ def _cdk(root: Path, machine: Machine) -> tuple[Sequence[str], Need]:
     own = root / "node_modules" / "aws-cdk" / "package.json"
     program = root / "node_modules" / ".bin" / "cdk"
     if program.exists() and own.is_file():
-        version = json.loads(own.read_text("utf-8")).get("version", "of its own")
+        version = json.loads(own.read_text("utf-8")).get("version", "its own")
         return [str(program)], Need("cdk", f"{version}, in node_modules")
     if npx := machine.program("npx"):
         return [npx, "--yes", f"aws-cdk@{CDK}"], Need("cdk", f"aws-cdk@{CDK}, fetched by npx")

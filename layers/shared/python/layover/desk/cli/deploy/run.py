@@ -1,4 +1,4 @@
-"""The steps of `layover synth`, `deploy` and `destroy`, each in a process of its own."""
+"""The steps of `layover synth`, `deploy` and `destroy`, each in its own process."""
 
 import os
 import shlex

@@ -108,7 +108,7 @@ class FakeSlack:
         self.asked: list[str] = []
         """Methods, in the order in which they were asked."""
         self.odd: list[Reply] = []
-        """Answers in place of its own, one for each request."""
+        """Answers in place of the usual ones, one for each request."""
         for name in channels or ():
             self.add_channel(name)
 

@@ -1,4 +1,4 @@
-"""An agent called as a tool by a client that keeps no conversation of its own: the thread, and the run that
+"""An agent called as a tool by a client that keeps no conversation: the thread, and the run that
 answers."""
 
 from layover.errors import InvalidRequest, NotFound, TooLarge

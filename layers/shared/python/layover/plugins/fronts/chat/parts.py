@@ -134,7 +134,7 @@ def _decode(url: str) -> tuple[str, bytes]:
     """Return the type and the bytes of a `data:` URL."""
     head, comma, data = url.removeprefix(_DATA).partition(",")
     if not comma:
-        raise _invalid("this is no data: URL")
+        raise _invalid("this is not a data: URL")
     raw = unquote_to_bytes(data)
     if not head.endswith(";base64"):
         return head, raw

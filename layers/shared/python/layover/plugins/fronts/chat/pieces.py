@@ -1,5 +1,5 @@
 """The parts of a run's answer. Where others have spoken in the middle of it, because the run waited or was
-sent a message, what it says behind them is shown behind them, as a message of its own
+sent a message, what it says behind them is shown behind them, as a separate message
 (docs/behaviour.md#answers-in-parts)."""
 
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ async def say(chat: ChatTurn, message: ClientMessage) -> str:
 
 async def say_or_retry(chat: ChatTurn, message: ClientMessage) -> str:
     """Return as `say`, for a protocol without a word for another answer: if the message's run has failed or
-    was cancelled, the message is answered again, on a branch of its own."""
+    was cancelled, the message is answered again, on another branch."""
     sent = await find_sent(chat.runtime, chat.head, message.id)
     meta = await find_run(chat.runtime, chat.head, sent.run_id) if sent else None
     if sent is None or meta is None or meta.status not in _FAILED:
@@ -66,9 +66,9 @@ async def say_or_retry(chat: ChatTurn, message: ClientMessage) -> str:
 
 
 async def edit(chat: ChatTurn, message: ClientMessage, replaced_id: str) -> str:
-    """Return the id of the run that answers the message in the place of an earlier one, on a branch of its
-    own. If no run has the earlier one, whose request was refused, the message is a new one. Raises NotFound
-    (there is no earlier message of this id), and what `say` raises."""
+    """Return the id of the run that answers the message in the place of an earlier one, on another
+    branch. If no run has the earlier one, whose request was refused, the message is a new one. Raises
+    NotFound (there is no earlier message of this id), and what `say` raises."""
     replaced = await find_sent(chat.runtime, chat.head, replaced_id)
     if replaced is None:
         if message.id not in ("", replaced_id):
@@ -91,7 +91,7 @@ async def edit(chat: ChatTurn, message: ClientMessage, replaced_id: str) -> str:
 
 
 async def regenerate(chat: ChatTurn, message_id: str | None, message: ClientMessage | None) -> str:
-    """Return the id of a run that answers a message again, on a branch of its own. A run that is not over
+    """Return the id of a run that answers a message again, on another branch. A run that is not over
     answers it already. A message that no run has yet, or that says something else now, is answered as it is.
 
     Args:
@@ -253,8 +253,8 @@ async def _same(chat: ChatTurn, sent: Sent, message: ClientMessage) -> str:
     """Return the run of a message that is sent again. Raises Conflict if it says something else."""
     if sent.body_hash != message.body_hash:
         raise Conflict(
-            "this is an earlier version of a message, or the id of another one: give a new message an id of "
-            "its own; `messageId` says that it takes the place of an earlier one",
+            "this is an earlier version of a message, or the id of another one: give a new message another "
+            "id; `messageId` says that it takes the place of an earlier one",
             thread_id=chat.head.id,
         )
     if await find_run(chat.runtime, chat.head, sent.run_id) is None:

@@ -47,7 +47,7 @@ class StoredUiMessage(Value):
 
     Args:
         id: A user's message has the id that its client gave it; an answer has its run's, and what the run
-            says after others' messages an id of its own (`answer_id`).
+            says after others' messages its own id (`answer_id`).
         role: `user` or `assistant`.
         metadata: `run_id` and `thread_id`; of a user's message that a hook refused also `refused`.
         parts: As the AI SDK's client keeps them.

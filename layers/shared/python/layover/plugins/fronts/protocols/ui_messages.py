@@ -1,7 +1,7 @@
 """The AI SDK's UI message stream (protocol v1, `ai` 6): a run's events as chunks of one assistant message.
 
 The message has the run's id, even if the run waited in between. What the run says behind others' messages is
-a message of its own (`answer_id`). Sub-agents work behind the call of their parent; of them only waiting
+a separate message (`answer_id`). Sub-agents work behind the call of their parent; of them only waiting
 calls are changes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ PASSED_OVER: dict[type[Change], str] = {
 
 
 def passed_over_chunks(names: Sequence[str]) -> list[Chunk]:
-    """Return what of a request nothing reads, for the page's `onData`: it is no part of the message."""
+    """Return what of a request nothing reads, for the page's `onData`: it is not part of the message."""
     data = {"type": PASSED_OVER_DATA, "data": list(names), "transient": True}
     return [data] if names else []
 

@@ -186,7 +186,7 @@ class _Shown(Text):
 
 
 class _Block:
-    """A block in the making. `fields`: as it began; what grows is beside it."""
+    """A block in the making. `fields`: as it began; what grows is next to it."""
 
     def __init__(self, fields: Json) -> None:
         self._fields = fields

@@ -28,14 +28,14 @@ class KeyFileSealer:
         self._cipher: AESGCM | None = None
 
     async def seal(self, text: str, context: Mapping[str, str]) -> str:
-        """See `ports.Sealer`. Raises ConfigurationError if the file is no key."""
+        """See `ports.Sealer`. Raises ConfigurationError if the file is not a key."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         plain = text.encode("utf-8", "surrogatepass")
         sealed = nonce + self._load().encrypt(nonce, plain, context_bytes(context))
         return _KIND + urlsafe_b64encode(sealed).decode()
 
     async def open(self, sealed: str, context: Mapping[str, str]) -> str:
-        """See `ports.Sealer`. Raises ConfigurationError if the file is no key."""
+        """See `ports.Sealer`. Raises ConfigurationError if the file is not a key."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -74,7 +74,7 @@ class KeyFileSealer:
             key = b""
         if len(key) != _KEY_BYTES or urlsafe_b64encode(key) != text:
             raise ConfigurationError(
-                f"{self._path} is no key of Layover's: put the right file there, or remove it, and users "
+                f"{self._path} is not a key of Layover's: put the right file there, or remove it, and users "
                 "have to connect again"
             )
         return key

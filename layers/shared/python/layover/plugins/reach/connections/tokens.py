@@ -28,7 +28,7 @@ RENEWAL = timedelta(seconds=30)
 _LOOK_AGAIN = timedelta(milliseconds=200)
 _ATTEMPTS_TO_KEEP = 4
 _ENDED = frozenset({"invalid_grant", "unauthorized_client", "access_denied", "bad_refresh_token"})
-"""Codes by which services say that a grant is over. GitHub has one of its own."""
+"""Codes by which services say that a grant is over. GitHub has its own."""
 
 
 _Work = dict[tuple[str, str], "asyncio.Task[Tokens | None]"]

@@ -1,4 +1,4 @@
-"""`ToolServers` by the client of the package `mcp`. A session lives in a task of its own, which enters and
+"""`ToolServers` by the client of the package `mcp`. A session lives in its own task, which enters and
 leaves it, and requests wait for whichever ends first: their answer, the session, or their time."""
 
 import asyncio

@@ -47,7 +47,7 @@ _CLOSE_S = 2.0
 
 
 class Session:
-    """A session, in a task of its own: the client's scopes have to be left by the task that entered them."""
+    """A session, in its own task: the client's scopes have to be left by the task that entered them."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
