@@ -3,20 +3,39 @@
 A test fails above its number, and below it as well: write the lower number down, so that nobody gives it
 back."""
 
+import ast
 import math
 
 import pytest
 
 from support.taste import (
     PHRASES,
+    body_lines,
     branched,
+    branches,
     calls_by_position,
+    functions_of,
+    has_many_positional,
     in_pages,
     in_strings,
     long_bodies,
     nested,
+    nesting,
     share_of_private_used_once,
 )
+
+SNIPPET = '''
+def play(a, b, rest):
+    """Do nothing."""
+
+    if a and b or rest:
+        for each in rest:
+            f(1, 2, 3, 4, 5, 6)
+    elif b:
+        f(1, 2, 3, 4, 5, sixth=6)
+    else:
+        f(1, 2, 3, 4, 5, *rest)
+'''
 
 MAX_CALLS_BY_POSITION = 11
 MAX_BRANCHED = 14
@@ -33,6 +52,15 @@ def check_count(places: list[str], limit: int, instead: str) -> None:
     listed = "\n".join(places)
     assert len(places) <= limit, f"{len(places)} where {limit} may be: {instead}\n{listed}"
     assert len(places) == limit, f"only {len(places)} are left: lower {limit} to that"
+
+
+def test_counts_are_of_what_a_reader_meets() -> None:
+    (function,) = functions_of(ast.parse(SNIPPET))
+    assert branches(function) == 1 + 1 + 2 + 1 + 1  # if, and, or, elif, for
+    assert nesting(function) == 2
+    assert body_lines(function) == 7
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    assert [has_many_positional(call) for call in calls] == [True, False, False]
 
 
 def test_arguments_that_a_reader_must_count_get_no_more() -> None:

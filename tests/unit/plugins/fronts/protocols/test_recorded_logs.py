@@ -24,10 +24,17 @@ from support.logs.scenarios import SCENARIOS
 
 TYPES = {each.model_fields["type"].default for each in get_args(get_args(Event)[0])}
 CHANGES = set(get_args(Change))
+
+
+def registered(place: type, method: str) -> set[type]:
+    """The changes for which a place has a method of its own."""
+    return set(vars(place)[method].dispatcher.registry) - {object}
+
+
 TABLES: dict[str, tuple[Iterable[type], Iterable[type]]] = {
-    "AI SDK": (ui_messages.ENCODERS, ui_messages.PASSED_OVER),
-    "AG-UI": (ag_ui.ENCODERS, ag_ui.PASSED_OVER),
-    "terminal": (answer.LINES, answer.PASSED_OVER),
+    "AI SDK": (registered(ui_messages.UiMessage, "chunks_of"), ui_messages.PASSED_OVER),
+    "AG-UI": (registered(ag_ui.AgUiRun, "events_of"), ag_ui.PASSED_OVER),
+    "terminal": (registered(answer.Answer, "show_change"), answer.PASSED_OVER),
 }
 """What each place shows, and what it passes over."""
 

@@ -110,8 +110,8 @@ class AroundModel:
         differs at each attempt must not be tried for ever."""
         if not fresh or attempts >= MAX_ATTEMPTS:
             return
-        asked, answers = self._frame_hooks, {"answers": fresh}
-        await put_answers(asked.log, asked.state, asked.clock, "before_model", answers)
+        around, answers = self._frame_hooks, {"answers": fresh}
+        await put_answers(around.log, around.state, around.clock, "before_model", answers)
 
     async def judge_long_input(self) -> InPlace | None:
         """Return the reply of a hook to an input for which there is no request, because it is too long for

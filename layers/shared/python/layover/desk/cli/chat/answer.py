@@ -1,7 +1,8 @@
 """A run's events on a terminal."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import singledispatchmethod
 from typing import Any
 
 from layover.desk.cli.chat.calls import MAX_SHOWN, count_line, preview, signature, vote_line
@@ -56,14 +57,18 @@ class Answer:
     def show(self, event: Json) -> None:
         """Show the next event of the log."""
         for change in self._view.apply(EventJson(event)):
-            show = LINES.get(type(change))
-            if show is not None:
-                show(self, change)
+            self.show_change(change)
 
+    @singledispatchmethod
+    def show_change(self, change: Change) -> None:
+        """Show a change. One in `PASSED_OVER` shows nothing."""
+
+    @show_change.register
     def _begin_again(self, change: changes.StepVoided) -> None:
         if change.frame.is_own and change.has_text:
             self._terminal.note("the model starts this answer again")
 
+    @show_change.register
     def _begin_text(self, change: changes.TextBegan) -> None:
         is_thought = change.block.kind == "reasoning"
         if not change.frame.is_own or (is_thought and (change.is_whole or self._thinking)):
@@ -72,10 +77,12 @@ class Answer:
             self._terminal.note("thinking ..." if is_thought else "")
         self._thinking = is_thought
 
+    @show_change.register
     def _grow_text(self, change: changes.TextGrew) -> None:
         if change.frame.is_own and change.block.kind == "text":
             self._terminal.write(change.piece)
 
+    @show_change.register
     def _end_step(self, change: changes.StepEnded) -> None:
         """End the answer. A sub-agent's text is a note once it is complete: it is meant for the top agent."""
         if change.frame.is_own:
@@ -84,30 +91,37 @@ class Answer:
         elif change.text:
             self._terminal.note(f"{_path(change.frame)}{change.text[:MAX_SHOWN]}")
 
+    @show_change.register
     def _run_call(self, change: changes.CallRan) -> None:
         call = {"tool_name": change.call.name, "args": change.call.args}
         self._terminal.note(f"{_path(change.frame)}-> {signature(call)}")
 
+    @show_change.register
     def _settle_call(self, change: changes.CallSettled) -> None:
         mark, style = ("failed", "red") if change.call.is_error else ("<-", "dim")
         self._terminal.note(f"{_path(change.frame)}{mark} {preview(change.call.result)}", style)
 
+    @show_change.register
     def _emitted(self, change: changes.DataEmitted) -> None:
         self._terminal.note(f"{_path(change.frame)}.. {preview(change.data)}")
 
+    @show_change.register
     def _change_agent(self, change: changes.AgentChanged) -> None:
         event: Any = change.event
         self._terminal.note(f"{event.json.get('from')} hands over to {event.to}")
 
+    @show_change.register
     def _change_model(self, change: changes.ModelChanged) -> None:
         event: Any = change.event
         self._terminal.note(f"{event.json.get('from')} does not answer: {event.to} is asked")
 
+    @show_change.register
     def _ask_again(self, change: changes.ModelAskedAgain) -> None:
         event: Any = change.event
         what = f"the model does not answer ({event.reason}): it is asked again"
         self._terminal.note(f"{_path(change.frame)}{what}")
 
+    @show_change.register
     def _spare_model(self, change: changes.ModelSpared) -> None:
         event: Any = change.event
         what = (
@@ -116,6 +130,7 @@ class Answer:
         why = f": {event.reason}" if event.reason else ""
         self._terminal.note(f"{_path(change.frame)}{event.hook} {what}{why}", "yellow")
 
+    @show_change.register
     def _end_loop(self, change: changes.LoopEnded) -> None:
         event: Any = change.event
         tools = ", ".join(map(str, event.tools))
@@ -124,6 +139,7 @@ class Answer:
             "yellow",
         )
 
+    @show_change.register
     def _vote(self, change: changes.VoteCast) -> None:
         event: Any = change.event
         # The call waits, so its request came before the vote. A vote of an earlier attempt has none.
@@ -132,6 +148,7 @@ class Answer:
             line = vote_line(pending.json, event.json)
             self._terminal.note(f"{line}; {count_line(pending.json)}")
 
+    @show_change.register
     def _change_wait(self, change: changes.WaitChanged) -> None:
         event: Any = change.event
         name = change.call.name or change.call.id
@@ -143,15 +160,18 @@ class Answer:
         else:
             self._terminal.note(f"{event.by} lets {name} wait until {event.expires_at}")
 
+    @show_change.register
     def _decide(self, change: changes.CallDecided) -> None:
         event, call = change.event, change.call
         why = f": {event.reason}" if event.reason else ""
         self._terminal.note(f"{call.name or call.id} {event.decision} by {event.decided_by}{why}")
 
+    @show_change.register
     def _fail(self, change: changes.ErrorTold) -> None:
         error = change.error if isinstance(change.error, dict) else {}
         self._terminal.note(f"{error.get('type')}: {error.get('message')}", "red")
 
+    @show_change.register
     def _end(self, change: changes.RunEnded) -> None:
         event: Any = change.event
         if not change.frame.is_own:
@@ -165,32 +185,11 @@ class Answer:
         if self.usage is not None:
             self._terminal.note(usage_line(self.usage))
 
+    @show_change.register
     def _unknown(self, change: changes.Unknown) -> None:
         event = change.event
         fields = {name: value for name, value in event.json.items() if name not in FRAME}
         self._terminal.note(f"{_path(change.frame)}{event.type} {preview(fields)}")
-
-
-LINES: dict[type[Change], Callable[[Answer, Any], None]] = {
-    changes.TextGrew: Answer._grow_text,
-    changes.TextBegan: Answer._begin_text,
-    changes.StepVoided: Answer._begin_again,
-    changes.StepEnded: Answer._end_step,
-    changes.CallRan: Answer._run_call,
-    changes.CallSettled: Answer._settle_call,
-    changes.DataEmitted: Answer._emitted,
-    changes.AgentChanged: Answer._change_agent,
-    changes.ModelChanged: Answer._change_model,
-    changes.ModelAskedAgain: Answer._ask_again,
-    changes.LoopEnded: Answer._end_loop,
-    changes.ModelSpared: Answer._spare_model,
-    changes.VoteCast: Answer._vote,
-    changes.WaitChanged: Answer._change_wait,
-    changes.CallDecided: Answer._decide,
-    changes.ErrorTold: Answer._fail,
-    changes.RunEnded: Answer._end,
-    changes.Unknown: Answer._unknown,
-}
 
 
 def usage_line(usage: Mapping[str, Any]) -> str:

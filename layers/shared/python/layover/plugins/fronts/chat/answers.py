@@ -53,7 +53,7 @@ class Translation(Protocol):
         ...
 
 
-class _Told:
+class _Teller:
     """The frames of an answer's events. `went_on`: True once the client was told an event that is new to
     it."""
 
@@ -100,14 +100,14 @@ async def answer(
     event. Every answer has an end: one of these, or an error."""
     yield translation.begin()
     quiet, waits = 0, False
-    told = _Told(translation, after, closing, opening)
+    teller = _Teller(translation, after, closing, opening)
     # From the first event on, whatever the client has seen: the translation has to know which calls wait and
     # run. Silence does not end it, since no client of these protocols comes back by itself: a person would
     # read an error because a tool takes a minute.
     looks = follow(runtime, owner, run_id, after=0, until=until, pace=pace)
     async with aclosing(looks):
         async for events in looks:
-            yield b"".join([await told.piece(event) for event in events])
+            yield b"".join([await teller.piece(event) for event in events])
             if any(e.type == "finish" for e in events):
                 yield translation.end()
                 return
@@ -116,7 +116,7 @@ async def answer(
             if waits:
                 break
     # An answer without any event ends the step that it resumes in, too.
-    resumed = b"" if told.went_on else translation.go_on()
+    resumed = b"" if teller.went_on else translation.go_on()
     if waits or await _waits(runtime, owner, run_id, translation):
         yield resumed + (await closing() if closing is not None else b"") + translation.rest()
     else:

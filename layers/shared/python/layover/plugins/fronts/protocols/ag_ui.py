@@ -3,7 +3,8 @@
 A run that waits for a person ends the client's run with interrupts, and goes on in its next one. Sub-agents
 work behind the call of their parent; of them only waiting calls and their outcomes are changes."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatchmethod
 from typing import Any
 
 from layover.plugins.fronts.protocols import changes
@@ -110,21 +111,29 @@ class AgUiRun:
     def _encode(self, news: Iterable[Change]) -> list[AgUiEvent]:
         events: list[AgUiEvent] = []
         for change in news:
-            encode = ENCODERS.get(type(change))
-            if encode is not None and (change.frame.is_own or is_in_answer(change)):
-                events += encode(self, change)
+            if change.frame.is_own or is_in_answer(change):
+                events += self.events_of(change)
         return events
 
+    @singledispatchmethod
+    def events_of(self, change: Change) -> Iterable[AgUiEvent]:
+        """Return the events of a change; none of one in `PASSED_OVER`."""
+        return ()
+
+    @events_of.register
     def _begin_step(self, change: changes.StepBegan) -> Iterable[AgUiEvent]:
         return ({"type": "STEP_STARTED", "stepName": f"step {change.step}"},)
 
+    @events_of.register
     def _end_step(self, change: changes.StepEnded | changes.StepVoided) -> Iterable[AgUiEvent]:
         return ({"type": "STEP_FINISHED", "stepName": f"step {change.step}"},)
 
+    @events_of.register
     def _begin_text(self, change: changes.TextBegan) -> Iterable[AgUiEvent]:
         start, _, _, role = _NAMES[change.block.kind]
         return ({"type": start, "messageId": change.block.id, "role": role},)
 
+    @events_of.register
     def _grow_text(self, change: changes.TextGrew) -> Iterable[AgUiEvent]:
         _, block, piece = change
         # The protocol allows no empty piece.
@@ -132,12 +141,15 @@ class AgUiRun:
             return ()
         return ({"type": _NAMES[block.kind][1], "messageId": block.id, "delta": piece},)
 
+    @events_of.register
     def _end_text(self, change: changes.TextEnded) -> Iterable[AgUiEvent]:
         return ({"type": _NAMES[change.block.kind][2], "messageId": change.block.id},)
 
+    @events_of.register
     def _data(self, change: changes.DataShown) -> Iterable[AgUiEvent]:
         return (_custom(change.part.name, change.part.data),)
 
+    @events_of.register
     def _show_call(self, change: changes.CallShown) -> Iterator[AgUiEvent]:
         call = change.call
         yield {"type": "TOOL_CALL_START", "toolCallId": call.id, "toolCallName": call.name}
@@ -145,10 +157,12 @@ class AgUiRun:
         yield {"type": "TOOL_CALL_ARGS", "toolCallId": call.id, "delta": text}
         yield {"type": "TOOL_CALL_END", "toolCallId": call.id}
 
+    @events_of.register
     def _emitted(self, change: changes.DataEmitted) -> Iterable[AgUiEvent]:
         value = {"tool_call_id": change.tool_call_id, "data": change.data}
         return (_custom("layover-emit", value),)
 
+    @events_of.register
     def _result(self, change: changes.CallSettled) -> Iterator[AgUiEvent]:
         call = change.call
         yield {
@@ -171,12 +185,14 @@ class AgUiRun:
         }
         return interrupt | ({"expiresAt": pending["expires_at"]} if event.expires_at else {})
 
+    @events_of.register
     def _fail(self, change: changes.ErrorTold) -> Iterator[AgUiEvent]:
         # The client takes no event after the error.
         yield from self._encode(self.view.end_step())
         error = change.error
         yield {"type": "RUN_ERROR", "message": error.message, "code": error.type}
 
+    @events_of.register
     def _end(self, change: changes.RunEnded) -> Iterator[AgUiEvent]:
         """Return the end of the run. A failed run has already ended with its error."""
         event = change.event
@@ -186,6 +202,7 @@ class AgUiRun:
         end = {"type": "RUN_FINISHED", **self._ids, "outcome": {"type": kind}}
         yield end | ({"result": event.output} if event.output is not None else {})
 
+    @events_of.register
     def _unknown(self, change: changes.Unknown) -> Iterable[AgUiEvent]:
         return (_custom(UNKNOWN, change.event.model_dump(mode="json")),)
 
@@ -197,20 +214,3 @@ def state_snapshot(state: Any) -> AgUiEvent:
 
 def _custom(name: str, value: Any) -> AgUiEvent:
     return {"type": "CUSTOM", "name": name, "value": value}
-
-
-ENCODERS: dict[type[Change], Callable[[AgUiRun, Any], Iterable[AgUiEvent]]] = {
-    changes.TextGrew: AgUiRun._grow_text,
-    changes.TextBegan: AgUiRun._begin_text,
-    changes.TextEnded: AgUiRun._end_text,
-    changes.StepBegan: AgUiRun._begin_step,
-    changes.StepVoided: AgUiRun._end_step,
-    changes.StepEnded: AgUiRun._end_step,
-    changes.DataShown: AgUiRun._data,
-    changes.CallShown: AgUiRun._show_call,
-    changes.DataEmitted: AgUiRun._emitted,
-    changes.CallSettled: AgUiRun._result,
-    changes.ErrorTold: AgUiRun._fail,
-    changes.RunEnded: AgUiRun._end,
-    changes.Unknown: AgUiRun._unknown,
-}

@@ -4,11 +4,12 @@ The message has the run's id, even if the run waited in between. What the run sa
 a separate message (`answer_id`). Sub-agents work behind the call of their parent; of them only waiting
 calls are changes."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatchmethod
 from typing import Any, NamedTuple
 
 from layover.plugins.fronts.protocols import changes
-from layover.plugins.fronts.protocols.changes import Change, is_in_answer
+from layover.plugins.fronts.protocols.changes import CallView, Change, is_in_answer
 from layover.plugins.fronts.protocols.run_view import RunView
 from layover.values.base import compact_json
 from layover.values.runs.event import LoggedEvent, TurnStart
@@ -161,42 +162,55 @@ class UiMessage:
     def _encode(self, news: Iterable[Change]) -> list[Chunk]:
         chunks: list[Chunk] = []
         for change in news:
-            encode = ENCODERS.get(type(change))
-            if encode is not None and (change.frame.is_own or is_in_answer(change)):
-                chunks += encode(self, change)
+            if change.frame.is_own or is_in_answer(change):
+                chunks += self.chunks_of(change)
         return chunks
 
+    @singledispatchmethod
+    def chunks_of(self, change: Change) -> Iterable[Chunk]:
+        """Return the chunks of a change; none of one in `PASSED_OVER`."""
+        return ()
+
+    @chunks_of.register
     def _begin_step(self, change: changes.StepBegan) -> Iterable[Chunk]:
         return ({"type": "start-step"},)
 
+    @chunks_of.register
     def _end_step(self, change: changes.StepEnded | changes.StepVoided) -> Iterable[Chunk]:
         """A step that begins again ends, too. Its earlier text stays: the protocol takes nothing back."""
         return ({"type": "finish-step"},)
 
+    @chunks_of.register
     def _begin_text(self, change: changes.TextBegan) -> Iterable[Chunk]:
         return ({"type": f"{change.block.kind}-start", "id": change.block.id},)
 
+    @chunks_of.register
     def _grow_text(self, change: changes.TextGrew) -> Iterable[Chunk]:
         _, block, piece = change
         return ({"type": f"{block.kind}-delta", "id": block.id, "delta": piece},)
 
+    @chunks_of.register
     def _end_text(self, change: changes.TextEnded) -> Iterable[Chunk]:
         return ({"type": f"{change.block.kind}-end", "id": change.block.id},)
 
+    @chunks_of.register
     def _file(self, change: changes.FileShown) -> Iterable[Chunk]:
         part = change.part
         url = part.url or f"/files/{part.file_id}"
         media_type = part.mime_type or "application/octet-stream"
         return ({"type": "file", "url": url, "mediaType": media_type},)
 
+    @chunks_of.register
     def _data(self, change: changes.DataShown) -> Iterable[Chunk]:
         return ({"type": f"data-{change.part.name}", "data": change.part.data},)
 
+    @chunks_of.register
     def _begin_input(self, change: changes.CallAnnounced) -> Iterable[Chunk]:
         call = change.call
         begins = {"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name}
         return (*self._encode(self.view.end_text()), begins)
 
+    @chunks_of.register
     def _grow_input(self, change: changes.CallArgsGrew) -> Iterable[Chunk]:
         # A message has its parts in a row: the text is complete where an input begins.
         chunks = self._encode(self.view.end_text())
@@ -204,23 +218,25 @@ class UiMessage:
             chunks.append(_input_delta(change.call.id, change.piece))
         return chunks
 
+    @chunks_of.register
     def _show_call(self, change: changes.CallShown) -> Iterator[Chunk]:
         call = change.call
         if not call.is_announced:
             yield {"type": "tool-input-start", "toolCallId": call.id, "toolName": call.name}
             if call.draft:
                 yield _input_delta(call.id, call.draft)
-        yield from self._show_input(change)
+        yield _input(call)
 
-    def _show_input(self, change: changes.CallShown | changes.CallChanged) -> Iterable[Chunk]:
-        call = change.call
-        input = {"toolCallId": call.id, "toolName": call.name, "input": call.args}
-        return ({"type": "tool-input-available", **input},)
+    @chunks_of.register
+    def _change_call(self, change: changes.CallChanged) -> Iterable[Chunk]:
+        return (_input(change.call),)
 
+    @chunks_of.register
     def _emitted(self, change: changes.DataEmitted) -> Iterable[Chunk]:
         data = {"tool_call_id": change.tool_call_id, "data": change.data}
         return ({"type": EMITTED, "data": data},)
 
+    @chunks_of.register
     def _ask(self, change: changes.CallSuspended) -> Iterable[Chunk]:
         call_id, event = change.call.id, change.call.pending
         pending = event.model_dump(mode="json", exclude={"seq", "run_id", "at", "type"})
@@ -239,12 +255,14 @@ class UiMessage:
         self._pending[call_id] = data
         return (data, request)
 
+    @chunks_of.register
     def _decide(self, change: changes.CallDecided) -> Iterable[Chunk]:
         data = self._pending.pop(change.call.id, None)
         if data is None:
             return ()
         return ({**data, "data": {**data["data"], "decision": str(change.event.decision)}},)
 
+    @chunks_of.register
     def _output(self, change: changes.CallSettled) -> Iterable[Chunk]:
         call = change.call
         about, result = {"toolCallId": call.id}, call.result
@@ -255,9 +273,11 @@ class UiMessage:
         text = result if isinstance(result, str) else compact_json(result)
         return ({"type": "tool-output-error", **about, "errorText": text},)
 
+    @chunks_of.register
     def _fail(self, change: changes.ErrorTold) -> Iterable[Chunk]:
         return ({"type": "error", "errorText": change.error.message},)
 
+    @chunks_of.register
     def _end(self, change: changes.RunEnded) -> Iterator[Chunk]:
         event = change.event
         if event.status is Status.CANCELLED:
@@ -271,6 +291,7 @@ class UiMessage:
         }
         yield {"type": "finish", "finishReason": str(reason), "messageMetadata": metadata}
 
+    @chunks_of.register
     def _unknown(self, change: changes.Unknown) -> Iterable[Chunk]:
         return ({"type": UNKNOWN, "data": change.event.model_dump(mode="json")},)
 
@@ -281,28 +302,10 @@ def call_of(chunk: Chunk) -> str | None:
     return call_id
 
 
+def _input(call: CallView) -> Chunk:
+    facts = {"toolCallId": call.id, "toolName": call.name, "input": call.args}
+    return {"type": "tool-input-available", **facts}
+
+
 def _input_delta(call_id: str, piece: str) -> Chunk:
     return {"type": "tool-input-delta", "toolCallId": call_id, "inputTextDelta": piece}
-
-
-ENCODERS: dict[type[Change], Callable[[UiMessage, Any], Iterable[Chunk]]] = {
-    changes.TextGrew: UiMessage._grow_text,
-    changes.TextBegan: UiMessage._begin_text,
-    changes.TextEnded: UiMessage._end_text,
-    changes.StepBegan: UiMessage._begin_step,
-    changes.StepVoided: UiMessage._end_step,
-    changes.StepEnded: UiMessage._end_step,
-    changes.FileShown: UiMessage._file,
-    changes.DataShown: UiMessage._data,
-    changes.CallAnnounced: UiMessage._begin_input,
-    changes.CallArgsGrew: UiMessage._grow_input,
-    changes.CallShown: UiMessage._show_call,
-    changes.CallChanged: UiMessage._show_input,
-    changes.DataEmitted: UiMessage._emitted,
-    changes.CallSuspended: UiMessage._ask,
-    changes.CallDecided: UiMessage._decide,
-    changes.CallSettled: UiMessage._output,
-    changes.ErrorTold: UiMessage._fail,
-    changes.RunEnded: UiMessage._end,
-    changes.Unknown: UiMessage._unknown,
-}
