@@ -124,6 +124,7 @@ async def check(run_id: str) -> None:
     assert_type(await seller.approve(run_id, "c1"), Result[Offer])
     assert_type(await seller.deny(run_id, "c1"), Result[Offer])
     assert_type(await seller.resume(run_id, "c1", Slot(slot="a")), Result[Offer])
+    assert_type(seller.run_sync("hi"), Result[Offer])
     stream = seller.stream("hi")
     assert_type(stream, RunStream[Offer])
     assert_type(await stream.result(), Result[Offer])
@@ -138,6 +139,8 @@ async def check(run_id: str) -> None:
         _ = result.output.prize  # type: ignore[attr-defined]
     Agent[Shop, Offer](name="wrong", output=Refusal)  # type: ignore[arg-type]
     Agent[int, Offer](name="wrong", instructions=greeting)  # type: ignore[arg-type]
+    Agent(name="wrong", hooks=[Shop()])  # type: ignore[list-item]
+    Agent(name="wrong", runtime="in memory")  # type: ignore[arg-type]
     mcp("https://mcp.example.com/mcp", approve=greeting)  # type: ignore[arg-type]
 
 
