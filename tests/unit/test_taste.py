@@ -37,7 +37,7 @@ def play(a, b, rest):
         f(1, 2, 3, 4, 5, *rest)
 '''
 
-MAX_CALLS_BY_POSITION = 11
+MAX_CALLS_BY_POSITION = 9
 MAX_BRANCHED = 14
 MAX_LONG_BODIES = 4
 MAX_NESTED = 10

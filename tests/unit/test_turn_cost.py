@@ -228,17 +228,17 @@ async def _accepted(counted: Counted, **options: Any) -> str:
     return str(run.id)
 
 
-ACCEPT = Cost(121, 2, 7)
-PLAIN = {"accept": ACCEPT, "turn": Cost(1586, 7, 25)}
+ACCEPT = Cost(125, 2, 7)
+PLAIN = {"accept": ACCEPT, "turn": Cost(1601, 7, 25)}
 APPROVED = {
     "accept": ACCEPT,
-    "ask": Cost(912, 10, 21),
+    "ask": Cost(915, 10, 21),
     "wait": Cost(68, 4, 4),
-    "decide": Cost(221, 5, 9),
-    "go on": Cost(1500, 25, 39),
+    "decide": Cost(225, 5, 9),
+    "go on": Cost(1515, 25, 39),
 }
-WIRED = {"accept": ACCEPT, "turn": Cost(2921, 7, 25)}
-STREAMED = {"accept": ACCEPT, "turn": Cost(3618, 7, 25)}
+WIRED = {"accept": ACCEPT, "turn": Cost(2943, 7, 25)}
+STREAMED = {"accept": ACCEPT, "turn": Cost(3640, 7, 25)}
 
 
 @pytest.mark.parametrize(

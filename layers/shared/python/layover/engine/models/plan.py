@@ -99,8 +99,8 @@ def as_filtered(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
 
 
 def shorter(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
-    """Shorten a prompt that is too long. Leaving out recalled texts is no try: the run fares on as if nothing
-    had been recalled."""
+    """Shorten a prompt that is too long. Leaving out recalled texts does not count: the run goes on as if
+    nothing had been recalled."""
     if not isinstance(cause(plan, problem), ContextLengthExceeded):
         return None
     if facts.has_recall:

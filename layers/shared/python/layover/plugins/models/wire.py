@@ -233,11 +233,7 @@ def messages(
         messages = [*_answered(messages)]
     if makers.wants_one_answer(provider_model[1]):
         messages = _joined(messages)
-    model = provider_model[1]
-    if thoughts or makers.wants_thoughts(model) or makers.wants_signatures(model):
-        for message in messages:
-            if message["role"] == "assistant":
-                _fill(message, model, thoughts=thoughts)
+    _fill_all(messages, provider_model[1], thoughts=thoughts)
     for name in left_out & opaque.FIELDS:
         for message in messages:
             for holder in (message, *message.get("tool_calls", ())):
@@ -280,6 +276,13 @@ def _joined(messages: Sequence[Body]) -> list[Body]:
         else:
             answers.append(message)
     return answers
+
+
+def _fill_all(messages: Sequence[Body], model: str, *, thoughts: bool) -> None:
+    if thoughts or makers.wants_thoughts(model) or makers.wants_signatures(model):
+        for message in messages:
+            if message["role"] == "assistant":
+                _fill(message, model, thoughts=thoughts)
 
 
 def _fill(message: Body, model: str, *, thoughts: bool) -> None:
