@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import layover.adapters
+import layover.plugins
 from examples.sqlite_table import SqliteTable
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.deliveries import CLAIMED, TableDeliveries
@@ -41,6 +42,7 @@ from support.aws.emulator import LocalAws
 from support.worlds.journal import JournalBench, open_by, planned, settled
 
 ADAPTERS = Path(layover.adapters.__path__[0])
+PLUGINS = Path(layover.plugins.__path__[0])
 ONCE = ADAPTERS / "once.py"
 LATER = timedelta(hours=1)
 BEA = Address(channel=ChannelKind.MAIL, to="bea@example.com")
@@ -428,7 +430,8 @@ async def test_every_plain_write_of_the_adapters_is_repeated_here(owner: str) ->
 
 
 def _all_writers() -> set[str]:
-    return {name for file in ADAPTERS.rglob("*.py") for name in _writers_in(file)}
+    files = (*ADAPTERS.rglob("*.py"), *PLUGINS.rglob("*.py"))
+    return {name for file in files for name in _writers_in(file)}
 
 
 def _writers_in(file: Path) -> Iterator[str]:
