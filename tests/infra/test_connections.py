@@ -2,9 +2,7 @@
 it."""
 
 import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -118,14 +116,25 @@ def test_tests_of_agents_have_no_connections(tmp_path: Path) -> None:
 # The stack without them
 
 
-def test_stage_without_connections_has_no_key_and_nobody_may_use_one(
-    vpc: Synthesized, plain: Synthesized, ten_lines: Synthesized, everything_given: Synthesized
-) -> None:
-    for stack in (vpc, plain, ten_lines, everything_given):
-        assert stack.of_type("AWS::KMS::Key") == stack.of_type("AWS::KMS::Alias") == {}
-        assert "kms:" not in json.dumps(stack.template)
-        for function in stack.functions().values():
-            assert not set(VARIABLES) & function["Environment"]["Variables"].keys()
+@pytest.fixture(
+    params=[
+        "vpc",
+        "plain",
+        pytest.param("ten_lines", marks=pytest.mark.form),
+        pytest.param("everything_given", marks=pytest.mark.form),
+    ]
+)
+def without(request: pytest.FixtureRequest) -> Synthesized:
+    """Each stack without them."""
+    found: Synthesized = request.getfixturevalue(request.param)
+    return found
+
+
+def test_stage_without_connections_has_no_key_and_nobody_may_use_one(without: Synthesized) -> None:
+    assert without.of_type("AWS::KMS::Key") == without.of_type("AWS::KMS::Alias") == {}
+    assert "kms:" not in json.dumps(without.template)
+    for function in without.functions().values():
+        assert not set(VARIABLES) & function["Environment"]["Variables"].keys()
 
 
 # The stack with them
@@ -227,82 +236,3 @@ def test_the_page_to_come_back_to_is_open_and_has_a_rate_of_its_own(
     (mine,) = (r for r in routes if r["RouteKey"] == "GET /connected")
     assert mine["AuthorizationType"] == "NONE"
     assert "GET /connected" in json.dumps(connected.of_type("AWS::ApiGatewayV2::Stage"))
-
-
-# Synthesis says
-
-
-def annotations(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, **props: Any) -> Any:
-    """The stack of agents with this code, and what synthesis says of it."""
-    if shutil.which("node") is None:
-        pytest.skip("the CDK needs Node on the path")
-    # Seconds, and a process of node's: for no worker that only collects.
-    from aws_cdk import App, Stack
-    from aws_cdk.assertions import Annotations, Template
-
-    from layover.cdk import Layover
-
-    for name in ("agents", "functions", "layer/certificates"):
-        (folder / name).mkdir(parents=True)
-    (folder / "layer" / "certificates" / "rds.pem").touch()
-    (folder / "agents" / "__init__.py").write_text(code)
-    monkeypatch.chdir(folder)
-    context = {"@layover/built": str(folder)}
-    stack = Stack(App(analytics_reporting=False, outdir=str(folder / "o"), context=context), "s")
-    Layover(stack, "Agents", **props)
-    return Annotations.from_stack(stack), Template.from_stack(stack)
-
-
-def test_computed_secret_is_warned_of_until_a_setting_gives_them_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from aws_cdk.assertions import Match
-
-    code = GITHUB.format(secret="secret(name())")
-    secrets = {"tool_secrets": {"GITHUB": "/shop/github"}, "name": "shop"}
-    about = Match.string_like_regexp(r"agents/__init__\.py:1 .* setting `connections`")
-    said, stack = annotations(tmp_path / "a", monkeypatch, code, settings=secrets)
-    said.has_warning("/s/Agents", about)
-    stack.resource_count_is("AWS::KMS::Key", 1)
-    told = {**secrets, "connections": True}
-    said, stack = annotations(tmp_path / "b", monkeypatch, code, settings=told)
-    said.has_no_warning("/s/Agents", about)
-    assert _secrets_of(stack, "api") == "GITHUB"
-
-
-def test_setting_makes_the_key_for_connections_that_a_package_of_others_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"connections": True, "retain": False, "protection": False}
-    _, stack = annotations(tmp_path, monkeypatch, "from accounts import github", settings=settings)
-    (key,) = stack.find_resources("AWS::KMS::Key").values()
-    assert key["DeletionPolicy"] == "Delete"
-    url = _variables(stack, "turn")["LAYOVER_CONNECTIONS_URL"]
-    assert "/connected" in json.dumps(url)
-    assert "Ref" in json.dumps(url) or "Fn::GetAtt" in json.dumps(url)
-
-
-def test_secret_that_no_setting_has_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from aws_cdk.assertions import Match
-
-    about = Match.string_like_regexp(
-        r"GITHUB_SECRET, which no setting has: say in `tool_secrets`.*"
-    )
-    code = GITHUB.format(secret="secret('GITHUB_SECRET')")
-    said, _ = annotations(tmp_path, monkeypatch, code)
-    said.has_warning("/s/Agents", about)
-
-
-def _variables(stack: Any, name: str) -> Any:
-    (found,) = (
-        f["Properties"]["Environment"]["Variables"]
-        for f in stack.find_resources("AWS::Lambda::Function").values()
-        if f["Properties"]["Handler"] == f"functions.{name}.handler.handler"
-    )
-    return found
-
-
-def _secrets_of(stack: Any, name: str) -> Any:
-    return _variables(stack, name).get("LAYOVER_TOOL_SECRETS")

@@ -13,6 +13,10 @@ from layover.desk.cdk.settings import FUNCTIONS
 from layover.desk.cdk.variables import AGENTS, LOADS_AGENTS
 from support.aws.templates import BANK_KEY, Synthesized, listed
 
+GITHUB = (
+    "Connection('github', authorize_url='https://g.example/a', token_url='https://g.example/t', "
+    "client_id='i', client_secret={secret})"
+)
 TOOLS = {name for name, each in FUNCTIONS.items() if each.tools}
 
 
@@ -268,6 +272,104 @@ def test_second_system_of_the_same_name_in_a_stack_is_refused(
         Layover(stack, "Other")
 
 
+# Synthesis says, in this process: one process of node's for all that agents' code may say
+
+
+def annotations(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, **props: Any) -> Any:
+    """The stack of agents with this code, and what synthesis says of it."""
+    if shutil.which("node") is None:
+        pytest.skip("the CDK needs Node on the path")
+    # Seconds, and a process of node's: for no worker that only collects.
+    from aws_cdk import App, Stack
+    from aws_cdk.assertions import Annotations, Template
+
+    from layover.cdk import Layover
+
+    for name in ("agents", "functions", "layer/certificates"):
+        (folder / name).mkdir(parents=True)
+    (folder / "layer" / "certificates" / "rds.pem").touch()
+    (folder / "agents" / "__init__.py").write_text(code)
+    monkeypatch.chdir(folder)
+    context = {"@layover/built": str(folder)}
+    stack = Stack(App(analytics_reporting=False, outdir=str(folder / "o"), context=context), "s")
+    Layover(stack, "Agents", **props)
+    return Annotations.from_stack(stack), Template.from_stack(stack)
+
+
+def test_computed_groups_are_warned_of_until_a_setting_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aws_cdk.assertions import Match
+
+    code = "Approval(by=[team()])"
+    about = Match.string_like_regexp(r"agents/__init__\.py:1 names groups .* setting `groups`")
+    said, _ = annotations(tmp_path / "a", monkeypatch, code)
+    said.has_warning("/s/Agents", about)
+    named, _ = annotations(tmp_path / "b", monkeypatch, code, settings={"groups": ["ops"]})
+    named.has_no_warning("/s/Agents", about)
+    elsewhere = {"issuer": "https://id.example", "audience": ["a"]}
+    there, _ = annotations(tmp_path / "c", monkeypatch, code, **elsewhere)
+    there.has_no_warning("/s/Agents", about)
+
+
+def test_computed_secret_is_warned_of_until_a_setting_gives_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aws_cdk.assertions import Match
+
+    code = GITHUB.format(secret="secret(name())")
+    secrets = {"tool_secrets": {"GITHUB": "/shop/github"}, "name": "shop"}
+    about = Match.string_like_regexp(r"agents/__init__\.py:1 .* setting `connections`")
+    said, stack = annotations(tmp_path / "a", monkeypatch, code, settings=secrets)
+    said.has_warning("/s/Agents", about)
+    stack.resource_count_is("AWS::KMS::Key", 1)
+    told = {**secrets, "connections": True}
+    said, stack = annotations(tmp_path / "b", monkeypatch, code, settings=told)
+    said.has_no_warning("/s/Agents", about)
+    assert _secrets_of(stack, "api") == "GITHUB"
+
+
+def test_setting_makes_the_key_for_connections_that_a_package_of_others_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"connections": True, "retain": False, "protection": False}
+    _, stack = annotations(tmp_path, monkeypatch, "from accounts import github", settings=settings)
+    (key,) = stack.find_resources("AWS::KMS::Key").values()
+    assert key["DeletionPolicy"] == "Delete"
+    url = _variables(stack, "turn")["LAYOVER_CONNECTIONS_URL"]
+    assert "/connected" in json.dumps(url)
+    assert "Ref" in json.dumps(url) or "Fn::GetAtt" in json.dumps(url)
+
+
+def test_secret_that_no_setting_has_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aws_cdk.assertions import Match
+
+    about = Match.string_like_regexp(
+        r"GITHUB_SECRET, which no setting has: say in `tool_secrets`.*"
+    )
+    code = GITHUB.format(secret="secret('GITHUB_SECRET')")
+    said, _ = annotations(tmp_path, monkeypatch, code)
+    said.has_warning("/s/Agents", about)
+
+
+def _variables(stack: Any, name: str) -> Any:
+    (found,) = (
+        f["Properties"]["Environment"]["Variables"]
+        for f in stack.find_resources("AWS::Lambda::Function").values()
+        if f["Properties"]["Handler"] == f"functions.{name}.handler.handler"
+    )
+    return found
+
+
+def _secrets_of(stack: Any, name: str) -> Any:
+    return _variables(stack, name).get("LAYOVER_TOOL_SECRETS")
+
+
+# Apps of one's own
+
+
 @pytest.fixture(params=["ten_lines", "approvals", "everything_given"])
 def stack(request: pytest.FixtureRequest) -> Synthesized:
     """Each app of one's own."""
@@ -275,6 +377,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesized:
     return app
 
 
+@pytest.mark.form
 def test_no_rule_of_cdk_nag_is_broken(stack: Synthesized) -> None:
     assert "ERROR" not in stack.said
     assert "WARNING" not in stack.said
@@ -284,7 +387,6 @@ def test_cfn_lint_has_nothing_to_say(ten_lines: Synthesized) -> None:
     assert ten_lines.linted() == []
 
 
-@pytest.mark.form
 def test_cfn_lint_has_nothing_to_say_of_the_others(
     approvals: Synthesized, everything_given: Synthesized
 ) -> None:

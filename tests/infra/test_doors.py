@@ -207,18 +207,27 @@ def made_groups(stack: Synthesized) -> dict[str, dict[str, Any]]:
 
 
 def test_no_groups_are_made_in_a_pool_that_is_not_the_stacks_own(
-    plain: Synthesized, guest: Synthesized, everything_given: Synthesized
+    plain: Synthesized, guest: Synthesized
 ) -> None:
-    for stack in (plain, guest, everything_given):
+    for stack in (plain, guest):
         assert made_groups(stack) == {}
 
 
+def test_no_groups_are_made_in_the_pool_of_an_app_of_ones_own(
+    everything_given: Synthesized,
+) -> None:
+    assert made_groups(everything_given) == {}
+
+
 def test_groups_of_approvals_and_roles_are_there_without_members(
-    vpc: Synthesized, ten_lines: Synthesized
+    vpc: Synthesized,
 ) -> None:
     assert made_groups(vpc).keys() == {OPERATORS, AUDITORS, READERS, "board"}
-    assert made_groups(ten_lines).keys() == {OPERATORS, AUDITORS, READERS, "of-agents"}
     assert vpc.of_type("AWS::Cognito::UserPoolUserToGroupAttachment") == {}
+
+
+def test_groups_of_the_agents_of_ones_own_are_there(ten_lines: Synthesized) -> None:
+    assert made_groups(ten_lines).keys() == {OPERATORS, AUDITORS, READERS, "of-agents"}
 
 
 def test_groups_outlive_the_stack_as_their_pool_does(
@@ -255,10 +264,16 @@ def groups_of_roles(stack: Synthesized, function: str) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("function", ["api", "streams"])
-def test_groups_of_a_foreign_issuer_or_pool_make_no_operators_unless_they_are_named(
-    plain: Synthesized, everything_given: Synthesized, function: str
+def test_groups_of_a_foreign_issuer_make_no_operators_unless_they_are_named(
+    plain: Synthesized, function: str
 ) -> None:
     assert groups_of_roles(plain, function) == ("platform", None, None)
+
+
+@pytest.mark.parametrize("function", ["api", "streams"])
+def test_groups_of_a_foreign_pool_make_no_operators(
+    everything_given: Synthesized, function: str
+) -> None:
     assert groups_of_roles(everything_given, function) == (None, None, None)
 
 

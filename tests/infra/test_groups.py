@@ -1,8 +1,6 @@
 """The groups that agents' code names: read without running it."""
 
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -113,38 +111,3 @@ def test_rules_name_groups_in_every_spelling(tmp_path: Path) -> None:
 def test_the_stack_makes_the_names_that_rules_take() -> None:
     # One of the two is anchored and needs no escape of a quote.
     assert f"^{approval.GROUP.pattern}$".replace(r"\"", '"') == GROUP
-
-
-def annotations(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, **props: Any) -> Any:
-    """What synthesis says of the construct when agents have this code."""
-    if shutil.which("node") is None:
-        pytest.skip("the CDK needs Node on the path")
-    # Seconds, and a process of node's: for no worker that only collects.
-    from aws_cdk import App, Stack
-    from aws_cdk.assertions import Annotations
-
-    from layover.cdk import Layover
-
-    for name in ("agents", "functions", "layer/certificates"):
-        (folder / name).mkdir(parents=True)
-    (folder / "layer" / "certificates" / "rds.pem").touch()
-    (folder / "agents" / "__init__.py").write_text(code)
-    monkeypatch.chdir(folder)
-    context = {"@layover/built": str(folder)}
-    stack = Stack(App(analytics_reporting=False, outdir=str(folder / "o"), context=context), "s")
-    Layover(stack, "Agents", **props)
-    return Annotations.from_stack(stack)
-
-
-def test_computed_groups_are_warned_of_until_a_setting_names_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from aws_cdk.assertions import Match
-
-    code = "Approval(by=[team()])"
-    about = Match.string_like_regexp(r"agents/__init__\.py:1 names groups .* setting `groups`")
-    annotations(tmp_path / "a", monkeypatch, code).has_warning("/s/Agents", about)
-    named = annotations(tmp_path / "b", monkeypatch, code, settings={"groups": ["ops"]})
-    named.has_no_warning("/s/Agents", about)
-    elsewhere = {"issuer": "https://id.example", "audience": ["a"]}
-    annotations(tmp_path / "c", monkeypatch, code, **elsewhere).has_no_warning("/s/Agents", about)

@@ -16,7 +16,7 @@ PUBLISHED = FUNCTIONS.keys() - {"migrate"}
 """CloudFormation invokes `migrate` itself, before anything is published."""
 
 
-@pytest.fixture(params=["vpc", "plain", "ten_lines"])
+@pytest.fixture(params=["vpc", "plain", pytest.param("ten_lines", marks=pytest.mark.form)])
 def stack(request: pytest.FixtureRequest) -> Synthesized:
     """With a user pool, with a provider of the deployer's, and in an app of one's own."""
     found: Synthesized = request.getfixturevalue(request.param)

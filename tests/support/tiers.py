@@ -25,12 +25,17 @@ MARKERS = {
     "recording": "records every call to AWS that a whole system makes",
     "kill": "kills processes at a sample of points",
     "package": "installs what goes to Lambda from the package index",
-    "form": "lints a further form of the deployment",
+    "form": "synthesizes or lints a further form of the deployment",
     "evaluation": "evaluates memory in a separate process",
 }
 """The markers whose tests `make test` leaves to `make test-all`."""
 TORTURE = "whole kill matrices, faults and load, for minutes"
-BY_FIXTURE = {"recorded": "recording", "built": "package", "own_requirements": "package"}
+BY_FIXTURE = {
+    "recorded": "recording",
+    "built": "package",
+    "own_requirements": "package",
+    **dict.fromkeys(("ten_lines", "approvals", "everything_given", "connected"), "form"),
+}
 """A test that uses it does what the marker says."""
 WALK = "tests/walk/"
 FIRST = (WALK, "tests/infra/test_stack.py")
