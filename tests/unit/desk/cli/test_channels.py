@@ -31,6 +31,7 @@ from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.project import Project, ProjectSettings
 from layover.values.channels import Address, Channels, Notice, NoticeKind, NoticeLinks
 from support.aws.loopback import KEYS
+from support.commands import call
 from support.services import served
 
 PEOPLE = {
@@ -268,16 +269,31 @@ payouts = Agent("payouts", tools=[pay])
 '''
 
 
-async def run_doctor(folder: Path, *options: str) -> tuple[int | None, list[str], list[str]]:
-    """Exit code, output and errors of the command in a project that has this `.env`."""
+def unwanted() -> tuple[str, ...]:
+    """Variables of this machine of which the command must know nothing."""
+    return tuple(
+        name
+        for name in os.environ
+        if name.lower().endswith("_proxy") or name.startswith(("AWS_", "LAYOVER_"))
+    )
+
+
+def made_project(folder: Path) -> None:
     (folder / "layover.toml").touch()
     (folder / "agents.py").write_text(AGENTS)
-    unwanted = ("AWS_", "LAYOVER_")
-    usual = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.lower().endswith("_proxy") and not name.startswith(unwanted)
-    }
+
+
+def called(folder: Path, *options: str) -> tuple[int, list[str], list[str]]:
+    """Exit code, output and errors of the command in a project that has this `.env`."""
+    made_project(folder)
+    ended = call(folder, "doctor", *options, without=unwanted(), HOME=str(folder))
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr.splitlines()
+
+
+async def run_doctor(folder: Path, *options: str) -> tuple[int | None, list[str], list[str]]:
+    """The same, in a process of its own."""
+    made_project(folder)
+    usual = {n: v for n, v in os.environ.items() if n not in unwanted()}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -293,25 +309,25 @@ async def run_doctor(folder: Path, *options: str) -> tuple[int | None, list[str]
     return process.returncode, output.decode().splitlines(), errors.decode().splitlines()
 
 
-async def test_command_says_what_is_missing(tmp_path: Path) -> None:
-    code, output, errors = await run_doctor(tmp_path, "--channels")
+def test_command_says_what_is_missing(tmp_path: Path) -> None:
+    code, output, errors = called(tmp_path, "--channels")
     assert (code, output) == (2, [])
     assert VARIABLE in errors[0]
     env = tmp_path / ".env"
     env.write_text(f"{VARIABLE}='{{'")
-    code, _, errors = await run_doctor(tmp_path, "--channels")
+    code, _, errors = called(tmp_path, "--channels")
     assert code == 1
     assert errors[0].startswith(f"FAIL  {VARIABLE}: is not JSON")
     env.write_text(f"""{VARIABLE}='{{"finance": [{{"mail": "bea@example.com"}}]}}'""")
-    code, _, errors = await run_doctor(tmp_path, "--channels")
+    code, _, errors = called(tmp_path, "--channels")
     assert code == 1
     assert "mail_from is missing" in errors[0]
     document = {"finance": [{"mail": "bea@example.com"}], "mail_from": "a@example.com"}
     env.write_text(f"{VARIABLE}='{json.dumps(document)}'")
-    code, _, errors = await run_doctor(tmp_path, "--send", "finanse")
+    code, _, errors = called(tmp_path, "--send", "finanse")
     assert code == 2
     assert "did you mean 'finance'" in errors[0]
-    code, _, errors = await run_doctor(tmp_path, "--send", "finance")
+    code, _, errors = called(tmp_path, "--send", "finance")
     assert (code, errors) == (
         1,
         ["FAIL  AWS: AWS_REGION is not set: set the region of the deployment"],

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from layover.desk.cli.evals import commit_of
+from support.commands import Ended, call
 from support.providers.openai import FakeOpenAI
 
 LAYOVER = Path(sys.executable).with_name("layover")
@@ -37,7 +38,12 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def evals(project: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def evals(project: Path, *arguments: str) -> Ended:
+    return call(project, "eval", *arguments, without=KEYS)
+
+
+def started(project: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which reads its environment anew."""
     inherited = {name: value for name, value in os.environ.items() if name not in KEYS}
     return subprocess.run(
         [LAYOVER, "eval", *arguments],
@@ -86,7 +92,7 @@ def test_case_that_does_not_hold_exits_with_1_and_is_in_the_report(project: Path
 
 
 def test_cases_that_hold_exit_with_0(project: Path) -> None:
-    ended = evals(project, "cases.yaml", "--agent", "shop", "--json", "out.json")
+    ended = started(project, "cases.yaml", "--agent", "shop", "--json", "out.json")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith("1 of 1 cases held, 1 runs, 15 tokens\n")
     whole = json.loads((project / "out.json").read_text())
@@ -126,7 +132,7 @@ def test_model_of_the_environment_is_asked_as_an_agent_and_as_a_judge(
     (project / "cases.yaml").write_text(
         "cases: [{name: a, input: hi, expect: {judge: Be kind.}, script: [{say: Hi}]}]"
     )
-    ended = evals(
+    ended = started(
         project,
         "cases.yaml",
         "--agent",

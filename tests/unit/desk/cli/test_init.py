@@ -22,6 +22,7 @@ from layover.desk.cli.scaffold import NotMade, make_project, template_names
 from layover.desk.evals.read import parse_cases
 from layover.desk.evals.write import with_case
 from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
+from support.commands import call
 
 ROOT = Path(__file__).parents[4]
 LAYOVER = Path(sys.executable).with_name("layover")
@@ -117,14 +118,14 @@ def test_command_asks_nothing_without_a_terminal_and_says_what_it_did(tmp_path: 
     lines = first.stdout.splitlines()
     assert {line.removeprefix("made  my shop/") for line in lines[:-1]} == files_made("research")
     assert lines[-1] == "next: cd 'my shop' && layover test && layover dev"
-    again = started(tmp_path, "init", "my shop")
+    again = call(tmp_path, "init", "my shop")
     assert (again.returncode, again.stdout) == (1, "")
     assert "is a project already" in again.stderr
 
 
 def test_empty_name_is_refused_and_writes_nothing(tmp_path: Path) -> None:
     """A variable of a script that is not set would fill the current folder."""
-    ended = started(tmp_path, "init", "")
+    ended = call(tmp_path, "init", "")
     assert ended.returncode == 2
     assert "NAME is empty" in ended.stderr
     assert files_of(tmp_path) == {}
@@ -177,7 +178,7 @@ def test_cases_of_the_template_hold_as_made_without_a_key(
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     name = AGENTS[template]
-    ended = started(project / "evals", "eval", f"{name}.yaml")
+    ended = call(project / "evals", "eval", f"{name}.yaml")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert re.search(r"^([23]) of \1 cases held, ", ended.stdout, re.M)
     assert f"`layover eval evals/{name}.yaml`" in (project / "README.md").read_text()
@@ -191,7 +192,7 @@ def test_cases_of_the_template_fail_once_the_agent_pays_without_a_person(
     make_project(tmp_path, "support")
     agents = tmp_path / "agents" / "__init__.py"
     agents.write_text(agents.read_text().replace("@tool(needs_approval=True)", "@tool"))
-    ended = started(tmp_path, "eval", "evals/support.yaml")
+    ended = call(tmp_path, "eval", "evals/support.yaml")
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "failed  a refund that a person denies is not paid" in ended.stdout
     assert "2 of 3 cases held" in ended.stdout
@@ -288,7 +289,7 @@ def test_tests_run_from_a_folder_of_the_project_and_only_those_named(tmp_path: P
 
 
 def test_tests_outside_of_a_project_are_refused_with_what_to_do(tmp_path: Path) -> None:
-    ended = started(tmp_path, "test")
+    ended = call(tmp_path, "test")
     assert ended.returncode == 2
     assert "no layover.toml in" in ended.stderr
     assert "layover init NAME" in ended.stderr
