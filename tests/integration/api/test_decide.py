@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.api.kit import Api, Response, TestHost
@@ -16,6 +16,7 @@ from layover.values.channels import Person
 from layover.values.decision import Risk
 from layover.values.runs.run import SuspensionKind
 from layover.values.runs.views import Run
+from support.examples import examples
 from support.worlds.linked import ANNA, BASE_URL, BEA, CARL, DORA, FINANCE, LinkedBench
 from support.worlds.services import ANN
 
@@ -115,7 +116,7 @@ def test_guess_of_the_right_form_costs_one_read_and_is_answered_alike(
     assert waits(api, run)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(token=st.text(min_size=1), method=st.sampled_from(["GET", "POST"]))
 def test_no_text_is_a_failure(token: str, method: str) -> None:
     host = TestHost(LinkedBench())
@@ -130,7 +131,7 @@ def test_no_text_is_a_failure(token: str, method: str) -> None:
         host.close()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     text=st.text(alphabet="0123456789abcdefABCDEF._-runR/%", min_size=1, max_size=120),
     cut=st.integers(0, 90),

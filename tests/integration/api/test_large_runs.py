@@ -1,4 +1,5 @@
-"""Runs that are larger than a function's answer (6 MB), on in-memory ports."""
+"""Runs that are larger than a function's answer (6 MB), on in-memory ports. In `make test` an answer takes an
+eighth, and all texts have an eighth of their length."""
 
 import base64
 import gzip
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from functions.api import call, response_limits
 from functions.api.response_limits import limit_response
 from integration.api.kit import USE, Api, Response
 from layover import keys
@@ -19,10 +21,22 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.runs.event import AgentEnd
 from layover.values.runs.run import CallRecord, Status
 from layover.values.runs.views import Run
+from support.examples import share
 
 GZIP = {"Accept-Encoding": "gzip, br"}
-LAMBDA = 6 * 1024 * 1024
-LONG = 2_000_000
+SHARE = share(8)
+LAMBDA = 6 * 1024 * 1024 // SHARE
+LONG = 2_000_000 // SHARE
+
+
+@pytest.fixture(autouse=True)
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an answer takes."""
+    most = response_limits.MAX_ANSWER // SHARE
+    for module in (response_limits, call):
+        monkeypatch.setattr(module, "MAX_ANSWER", most)
+    monkeypatch.setattr(response_limits, "_MAX_BODY", LAMBDA - 16 * 1024)
+    monkeypatch.setattr(response_limits, "_SURELY_FITS", most // 6)
 
 
 def noise(length: int) -> str:
@@ -136,7 +150,7 @@ def test_what_compression_makes_larger_is_sent_as_it_is(api: Api) -> None:
     """Random text of all printable characters grows in gzip and base64."""
     letters = "".join(c for c in string.printable[:94] if c not in '"\\').encode()
     table = bytes(letters[n % len(letters)] for n in range(256))
-    text = random.Random(1).randbytes(6_100_000).translate(table).decode()
+    text = random.Random(1).randbytes(6_100_000 // SHARE).translate(table).decode()
     run_id = large(api, text)
     answer = api.get(f"/runs/{run_id}", headers=GZIP)
     assert results(body(answer)) == [text]
@@ -144,19 +158,21 @@ def test_what_compression_makes_larger_is_sent_as_it_is(api: Api) -> None:
 
 
 def test_a_run_of_many_results_keeps_all_its_messages(api: Api) -> None:
+    count = 500 // SHARE
+
     async def made() -> str:
         run = await api.world.run((await api.world.thread()).id)
-        await step(api, run.id, *(noise(12_600) for _ in range(500)))
+        await step(api, run.id, *(noise(12_600) for _ in range(count)))
         await api.world.finish(run.id)
         return run.id
 
     run = body(api.get(f"/runs/{api.do(made())}"))
     assert run["truncated"] is True
-    assert len(run["messages"]) == 502
+    assert len(run["messages"]) == count + 2
 
 
 def test_a_run_of_long_texts_leaves_its_oldest_messages_out(api: Api) -> None:
-    run_id = large(api, *["ok"] * 10, text="é" * 200_000)
+    run_id = large(api, *["ok"] * 10, text="é" * (200_000 // SHARE))
     run = body(api.get(f"/runs/{run_id}"))
     assert run["truncated"] is True
     assert 4 < len(run["messages"]) < 21
@@ -166,7 +182,7 @@ def test_a_run_of_long_texts_leaves_its_oldest_messages_out(api: Api) -> None:
 
 
 def test_one_text_that_fills_the_answer_alone_is_cut_itself(api: Api) -> None:
-    text = "é" * 1_100_000
+    text = "é" * (1_100_000 // SHARE)
 
     async def says() -> str:
         run = await api.world.run((await api.world.thread()).id)
@@ -261,7 +277,7 @@ def test_a_page_of_runs_ends_where_it_is_full(api: Api) -> None:
 
 
 def test_long_arguments_of_calls_that_wait_are_cut_and_the_calls_can_be_decided(api: Api) -> None:
-    args = [{"order_id": noise(170_000), "amount": 80} for _ in range(40)]
+    args = [{"order_id": noise(170_000 // SHARE), "amount": 80} for _ in range(40)]
 
     async def waiting() -> str:
         run = await api.world.run((await api.world.thread()).id)

@@ -29,6 +29,7 @@ from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import SLACK
 from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.views import OpenApproval, Run
+from support.examples import examples
 from support.slack import (
     FINANCE,
     LINKS,
@@ -652,9 +653,7 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
-@settings(
-    max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(examples(200, *HealthCheck), derandomize=True)
 @given(data=st.data(), is_form=st.booleans())
 def test_no_payload_breaks_the_endpoint_or_decides_for_a_stranger(
     fuzzed: Office, data: st.DataObject, is_form: bool

@@ -4,12 +4,13 @@ import math
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.context.previews import HEAD, MIN_LENGTH, TAIL, Previews, older_results, preview
 from layover.context.tokens import counted_tokens, estimate, with_token_count
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
+from support.examples import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TOKENS = 1_000
@@ -122,7 +123,7 @@ def test_a_history_without_a_limit_is_left_alone() -> None:
     assert shown[1] is own
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     sizes=st.lists(
         st.lists(st.integers(min_value=1, max_value=9_000), max_size=3), min_size=1, max_size=12

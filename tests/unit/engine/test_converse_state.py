@@ -13,6 +13,7 @@ from layover.plugins.models.openai_chat import OpenAIChat
 from layover.plugins.models.providers import Providers
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status
+from support.examples import share
 from support.providers import converse
 from support.providers.claude import MODEL, Claude, signature
 from support.providers.openai import FakeOpenAI, calls, fail, say
@@ -107,7 +108,7 @@ async def test_thoughts_outlive_a_suspension(models: Providers) -> None:
 async def test_thoughts_outlive_a_death_at_any_point(models: Providers) -> None:
     whole = bench_of(models, power=Power())
     assert (await whole.go()).text == "done"
-    for point in range(1, whole.power.calls + 1):
+    for point in range(1, whole.power.calls + 1, share(3)):
         run = await bench_of(models, power=Power(point)).go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)
 

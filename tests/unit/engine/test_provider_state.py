@@ -10,6 +10,7 @@ from layover import Agent, tool
 from layover.plugins.models.openai_chat import OpenAIChat
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.run import Status
+from support.examples import share
 from support.providers.openai import FakeOpenAI, fail, say
 from support.providers.thinkers import ALL, DEEPSEEK, Thinker
 from support.worlds.runs import ANN, Bench, Power
@@ -87,7 +88,7 @@ async def test_state_outlives_a_death_at_any_point(server: FakeOpenAI, chat: Ope
     server.respond_with(DEEPSEEK)
     whole = bench_of(chat, power=Power())
     assert (await whole.go()).text == "done"
-    for point in range(1, whole.power.calls + 1):
+    for point in range(1, whole.power.calls + 1, share(3)):
         bench = bench_of(chat, power=Power(point))
         run = await bench.go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)

@@ -12,6 +12,7 @@ from layover.plugins.models.providers import Providers
 from layover.values.deployment.providers import ProviderAddress
 from layover.values.message import DataPart
 from layover.values.runs.run import Status
+from support.examples import share
 from support.providers import responses
 from support.providers.openai import FakeOpenAI, document, fail, say
 from support.worlds.runs import Bench, Power
@@ -126,7 +127,7 @@ async def test_thoughts_outlive_a_suspension(chat: OpenAIChat, thinker: Thinker)
 async def test_thoughts_outlive_a_death_at_any_point(chat: OpenAIChat, thinker: Thinker) -> None:
     whole = bench_of(chat, power=Power())
     assert (await whole.go()).text == "done"
-    for point in range(1, whole.power.calls + 1):
+    for point in range(1, whole.power.calls + 1, share(3)):
         run = await bench_of(chat, power=Power(point)).go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)
 
