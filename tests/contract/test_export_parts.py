@@ -1,4 +1,5 @@
-"""A large export on S3: parts as large as S3 wants them, and uploads that a restart has lost."""
+"""A large export on S3: parts as large as S3 wants them, and uploads that a restart has lost. In `make test`
+S3 takes a part of an eighth."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,10 +20,22 @@ from layover.retention.export import export
 from layover.retention.export_job import ExportStatus, list_exports
 from layover.runtime import Runtime
 from support.aws.emulator import LocalAws
+from support.examples import share
 from support.worlds.runs import Bench
 
-TEXT = "ü" + "x" * 900_000
+SHARE = share(8)
+TEXT = "ü" + "x" * (900_000 // SHARE)
 COUNT = 14
+
+
+@pytest.fixture(autouse=True)
+def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What S3 takes as a part, and how large Layover makes one."""
+    from moto.s3 import models
+
+    assert models.S3_UPLOAD_PART_MIN_SIZE == MIN_PART
+    monkeypatch.setattr(models, "S3_UPLOAD_PART_MIN_SIZE", MIN_PART // SHARE)
+    monkeypatch.setattr(export_job, "PART_BYTES", export_job.PART_BYTES // SHARE)
 
 
 @pytest.fixture
@@ -63,7 +76,7 @@ async def test_a_large_export_is_put_together_of_its_parts(bench: Bench, aws: Lo
     assert job is not None
     assert await swept(bench, bench.plain) is ExportStatus.READY
     [facts] = await list_exports(bench.plain, "ann")
-    assert (facts.size or 0) > 2 * MIN_PART
+    assert (facts.size or 0) > 2 * MIN_PART // SHARE
     threads = (await document(bench.plain, job.id))["threads"]
     assert [thread["messages"][0]["content"][0]["text"] for thread in threads] == [TEXT] * COUNT
     assert uploads(aws) == []

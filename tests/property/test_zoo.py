@@ -5,6 +5,7 @@ from itertools import permutations
 
 import pytest
 
+from support.examples import share
 from support.providers.zoo.conversations import Conversation, play
 from support.providers.zoo.fakes import NAMES
 from support.worlds.loops import played
@@ -22,8 +23,9 @@ def missing_pairs(total: Counter[str]) -> list[str]:
 
 
 def test_no_rule_refuses_a_request_whichever_provider_follows_which() -> None:
-    total = play_all(range(250))
-    assert len(missing_pairs(total)) <= 5
+    fourth = share(4) > 1
+    total = play_all(range(250 // share(4)))
+    assert len(missing_pairs(total)) <= (40 if fourth else 5)
     happened = (
         "away",
         "both",
@@ -35,7 +37,7 @@ def test_no_rule_refuses_a_request_whichever_provider_follows_which() -> None:
         "deny",
         "observer",
     )
-    assert min(total[each] for each in happened) > 5, total
+    assert min(total[each] for each in happened) > (0 if fourth else 5), total
     assert total["success max-iterations"] > 5
     assert total["cancelled cancelled"] > 0
     # Only an answer that does not fit the form, said twice, ends a run.

@@ -131,13 +131,18 @@ async def test_arguments_that_make_no_sense_are_an_error_to_the_model(
     assert "read_messages" in read or "args" in read.lower() or "nvalid" in read
 
 
+def words(letter: str, length: int) -> str:
+    """A text of this length, in words of 99 letters."""
+    return f"{letter * 99} " * (length // 100 - 1) + letter * (100 + length % 100)
+
+
 async def test_an_answer_has_a_size_and_says_where_to_go_on(chat: Chat) -> None:
-    await chat.say("x" * 30_000, "y" * 15_000, "z" * 15_000, FILLER)
+    await chat.say(words("x", 30_000), words("y", 15_000), words("z", 15_000), FILLER)
     read = await chat.read(**{"from": 1})
     assert len(read) < 2 * MAX_CHARACTERS
     assert '"next":' in read
     huge = await chat.read(query="nothing", **{"from": 7})
-    assert "x" * 100 not in huge
+    assert "x" * 99 not in huge
     (number,) = [n for n in range(5, 12) if "xxx" in await chat.read(**{"from": n, "to": n})]
     alone = await chat.read(**{"from": number, "to": number})
     assert '"characters_left_out":10000' in alone

@@ -295,10 +295,10 @@ print(*(asyncio.run(ask(*agents)) for agents in {agents}))
 
 
 @pytest.mark.parametrize("expiry", [0, 60])
-@pytest.mark.parametrize("agents", ["[[shop]] * 3", "[[shop], [desk], [shop, desk, shop]] * 2"])
 def test_runs_of_several_event_loops_share_a_client_and_send_each_request_once(
-    server: FakeOpenAI, agents: str, expiry: int
+    server: FakeOpenAI, expiry: int
 ) -> None:
+    agents = "[[shop]] * 3 + [[shop], [desk], [shop, desk, shop]] * 2"
     server.respond_with(lambda body: says("Hello"))
     command = [sys.executable, "-c", LOOPS.format(agents=agents, expiry=expiry), server.base_url]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -18,7 +18,7 @@ from layover.testing import HashingEmbedder
 from layover.threads.imports import ImportedMessage, ThreadImport, import_thread
 from layover.values.prompt import Prompt
 from layover.wiring import in_memory_runtime
-from support.examples import examples
+from support.examples import examples, share
 
 QUESTION = "What is the code of my locker now"
 LONG = "The locker is in the hall, and its code is a number. " * 170
@@ -86,7 +86,7 @@ def recalled_tokens(prompt: Prompt) -> int:
     )
 
 
-@pytest.mark.parametrize("window", [4_000, 8_000, 128_000])
+@pytest.mark.parametrize("window", [4_000, 8_000, 128_000][:: share(2)])
 async def test_recalled_text_has_a_tenth_of_the_window_at_most(window: int) -> None:
     provider = Provider(window)
     # They are said to a model with a larger window, as where an agent changes its model.
@@ -147,7 +147,7 @@ async def test_no_run_fails_that_would_pass_without_recall(
     assert ends[0] == ends[1]
 
 
-WINDOWS = [4_000, 8_000, 128_000]
+WINDOWS = [4_000, 8_000, 128_000][:: share(3)]
 
 
 @pytest.mark.parametrize("window", WINDOWS)
