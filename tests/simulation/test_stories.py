@@ -7,9 +7,11 @@ import pytest
 from simulation.faults import MODES, Act, Faults, Story, write_story
 from simulation.play import play, said, stories_of
 from simulation.shrink import shrink
+from support.examples import share
 from support.hash_seeds import printed_with
 
-STORIES = 300
+STORIES = 300 // share(3)
+"""Of all modes together."""
 _DIGESTS = """
 from simulation.faults import write_story
 from simulation.play import play

@@ -221,7 +221,7 @@ def test_a_long_conversation_is_observed_and_the_observations_are_in_the_prompt(
 ) -> None:
     chatter = [
         {"role": role, "content": f"{role} {n}: " + "words and more words " * 200}
-        for n in range(40)
+        for n in range(20)
         for role in ("user", "assistant")
     ]
     sessions = [LONG[0]["haystack_sessions"][1], chatter]
