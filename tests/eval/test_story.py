@@ -12,9 +12,10 @@ from layover.clock import ManualClock
 from layover.plugins.memory.episodic.entries import Entry, list_entries
 from layover.testing import HashingEmbedder, ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
+from support.examples import share
 
 START = datetime(2026, 11, 27, 9, tzinfo=UTC)
-EMBEDDERS = [None, HashingEmbedder()]
+EMBEDDERS = [None, HashingEmbedder()][:: share(2)]
 
 
 class Story:

@@ -255,6 +255,7 @@ def test_region_that_cannot_have_it_is_refused(
     assert "cn-north-1 is in the partition aws-cn" in refusal()
 
 
+@pytest.mark.form
 def test_second_system_of_the_same_name_in_a_stack_is_refused(
     refusal: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -296,6 +297,7 @@ def annotations(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, **prop
     return Annotations.from_stack(stack), Template.from_stack(stack)
 
 
+@pytest.mark.form
 def test_computed_groups_are_warned_of_until_a_setting_names_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +314,7 @@ def test_computed_groups_are_warned_of_until_a_setting_names_them(
     there.has_no_warning("/s/Agents", about)
 
 
+@pytest.mark.form
 def test_computed_secret_is_warned_of_until_a_setting_gives_them_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +332,7 @@ def test_computed_secret_is_warned_of_until_a_setting_gives_them_all(
     assert _secrets_of(stack, "api") == "GITHUB"
 
 
+@pytest.mark.form
 def test_setting_makes_the_key_for_connections_that_a_package_of_others_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +345,7 @@ def test_setting_makes_the_key_for_connections_that_a_package_of_others_has(
     assert "Ref" in json.dumps(url) or "Fn::GetAtt" in json.dumps(url)
 
 
+@pytest.mark.form
 def test_secret_that_no_setting_has_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

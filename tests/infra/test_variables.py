@@ -49,6 +49,7 @@ def test_what_lambda_takes_passes(variables: dict[str, str]) -> None:
     check_size("turn", variables)
 
 
+@pytest.mark.form
 def test_too_many_providers_are_refused_when_a_stage_is_synthesized(tmp_path: Path) -> None:
     if shutil.which("node") is None:
         pytest.skip("the CDK needs Node on the path")

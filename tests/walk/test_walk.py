@@ -5,6 +5,8 @@ fast a process is scheduled changes how long the walk takes and nothing else."""
 
 import json
 
+import pytest
+
 from support.kills import learning
 from support.kills.judge import judge
 from support.kills.scenarios import FOLLOWED, WINDING
@@ -64,6 +66,7 @@ def test_a_run_survives_the_death_of_each_of_its_functions(system: Torture) -> N
         eventually(lambda: _dead(system, client.name), every.__eq__, DEADLINE_S)
 
 
+@pytest.mark.kill
 def test_what_a_run_teaches_is_kept_though_the_functions_that_keep_it_die(system: Torture) -> None:
     with system.client() as client:
         for point in MEMORY_KILLS:
@@ -72,6 +75,7 @@ def test_what_a_run_teaches_is_kept_though_the_functions_that_keep_it_die(system
         assert _dead(system, client.name) == {point.function for point in MEMORY_KILLS}
 
 
+@pytest.mark.kill
 def test_a_run_that_cannot_go_on_is_ended_though_settle_dies(system: Torture) -> None:
     with system.client() as client:
         system.order_death(client.name, SETTLE)
