@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-pytest_plugins = ("support.tiers", "support.postgres.server")
+pytest_plugins = ("support.tiers", "support.starts", "support.postgres.server")
 
 
 @pytest.hookimpl(wrapper=True)
