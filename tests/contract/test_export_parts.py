@@ -33,8 +33,8 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What S3 takes as a part, and how large Layover makes one."""
     from moto.s3 import models
 
-    assert models.S3_UPLOAD_PART_MIN_SIZE == MIN_PART
-    monkeypatch.setattr(models, "S3_UPLOAD_PART_MIN_SIZE", MIN_PART // SHARE)
+    assert vars(models)["S3_UPLOAD_PART_MIN_SIZE"] == MIN_PART
+    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", MIN_PART // SHARE)
     monkeypatch.setattr(export_job, "PART_BYTES", export_job.PART_BYTES // SHARE)
 
 

@@ -7,10 +7,9 @@ import pytest
 from simulation.faults import MODES, Act, Faults, Story, write_story
 from simulation.play import play, said, stories_of
 from simulation.shrink import shrink
-from support.examples import share
 from support.hash_seeds import printed_with
 
-STORIES = 300 // share(3)
+STORIES = 300
 """Of all modes together."""
 _DIGESTS = """
 from simulation.faults import write_story
