@@ -32,6 +32,9 @@ LEARNS = (
     *(f"text.{name}" for name in ("likeness", "opposites", "quoted", "reading", "redaction")),
 )
 """The modules of memory that a run needs once it is over, and no turn does."""
+LIMITS = {"api": (367, 48_684), "resume": (250, 33_163), "turn": (367, 46_617)}
+"""Modules of the package that are imported ahead, and their lines. They are a cold start's cost, and may only
+fall. One that has to rise is a line in its commit, with the reason."""
 FUNCTION = {"AWS_LAMBDA_FUNCTION_NAME": "a-function"}
 CODE = """
 import gc, json, os, sys
@@ -76,6 +79,19 @@ def test_init_phase_imports_what_every_invocation_needs_and_opens_nothing(functi
     assert "user_agents" in modules
     assert not {"boto3", "botocore.session", "openai"} & modules
     assert network == []
+    own = [name for name in modules if name.split(".")[0] == "layover"]
+    lines = sum(len(_source(name).splitlines()) for name in own)
+    max_modules, max_lines = LIMITS[function]
+    assert len(own) <= max_modules
+    assert lines <= max_lines * 1.005, "half a percent is for comments"
+    assert lines >= max_lines * 0.98, f"lower it to {len(own), lines}"
+
+
+def _source(module: str) -> str:
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).read_text("utf-8")
 
 
 def test_agents_that_cannot_be_loaded_fail_where_they_are_used() -> None:
