@@ -163,7 +163,7 @@ RULES = (
     Rule(
         BEHAVIOUR,
         "kept-and-sent-back",
-        "A `reasoning` that repeats `reasoning_content` or a block does not go back beside it.",
+        "A `reasoning` that repeats `reasoning_content` or a block does not go back with it.",
         _is_left_out,
         (
             "back openrouter/claude_signed_thoughts#0 text.reasoning",

@@ -16,7 +16,8 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from layover import __version__, shipped
+from layover import __version__
+from layover.desk import shipped
 from layover.desk.cdk.settings import Settings
 from layover.desk.cli.scaffold import NotMade, make_project, template_names
 from layover.desk.evals.read import parse_cases
