@@ -30,7 +30,7 @@ _RECORD = lazy_pattern(
     r"|at \S+.*[)\d]$|File \"[^\"]+\", line \d|Traceback \(most recent|Caused by:"  # a stack
     r"|(?i:system|assistant|user|human|ai|bot|tool)[ \t]*:[ \t])"  # a speaker
 )
-_PAIR = lazy_pattern(r"[\w.\-]+=(?:\"[^\"]*\"|'[^']*'|\S*)")
+_PAIR = lazy_pattern(r"(?<![\w.\-])[\w.\-]+=(?:\"[^\"]*\"|'[^']*'|\S*)")
 _HEADER = lazy_pattern(
     r"[ \t]*\**(?P<name>From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Received|Von|An|Betreff|Datum"
     r"|Gesendet|De|\u00c0|Para|Objet|Asunto|Assunto|Envoy\u00e9|Enviado|Data|Da|A|Oggetto|Inviato|Van|Aan|Onderwerp"
