@@ -129,8 +129,25 @@ def test_a_quote_does_not_run_over_what_was_left_out_of_a_long_text() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["> ", "a=", "{", '{"a":', "```", "From: a\n", "\n", "10:00:01\n", '"', "\u201c", "- "]
-    + ["x", "a.", "-", "\u00e9", 'a="', "http://"],
+    [
+        "> ",
+        "a=",
+        "{",
+        '{"a":',
+        "```",
+        "From: a\n",
+        "\n",
+        "10:00:01\n",
+        '"',
+        "\u201c",
+        "- ",
+        "x",
+        "a.",
+        "-",
+        "\u00e9",
+        'a="',
+        "http://",
+    ],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.process_time()
