@@ -177,14 +177,14 @@ class Keys:
 
     def blob(self, *segments: str) -> str:
         """An S3 key below the owner's prefix; each segment is percent-encoded."""
-        return "/".join(["u", self.hash, *(_encode(s) for s in segments)])
+        return "/".join(["u", self.hash, *(encode_id(s) for s in segments)])
 
 
 _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 
 
-def _encode(text: str) -> str:
-    """Return a text in percent-encoding. Nearly every id stays as it is."""
+def encode_id(text: str) -> str:
+    """Return an id as keys have it: percent-encoded. Nearly every id stays as it is."""
     return text if _is_plain(text) else quote(text, safe="")
 
 
@@ -251,7 +251,7 @@ def step_key(path: str, index: int) -> str:
 
 def call_key(step: str, tool_call_id: str) -> str:
     """Sort key of a call; the provider's id is percent-encoded so that `#` and `/` stay ours."""
-    return f"{step}#CALL#{_encode(tool_call_id)}"
+    return f"{step}#CALL#{encode_id(tool_call_id)}"
 
 
 def child_path(call: str) -> str:

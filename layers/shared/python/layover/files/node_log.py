@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from layover.clock import rfc3339
 from layover.declare.schemas.render import jsonable
 from layover.errors import ConfigurationError, NotFound, RetryableError, check_version
-from layover.keys import Keys
+from layover.keys import Keys, encode_id
 from layover.ports import BlobFacts, Blobs
 from layover.runtime import Runtime
 from layover.values.message import FilePart, Message
@@ -44,7 +44,7 @@ class NodeLog:
     def __init__(
         self, runtime: Runtime, owner: str, agent: str, thread_id: str, node_id: str
     ) -> None:
-        if not node_id or len(quote(node_id, safe="")) > MAX_ID:
+        if not node_id or len(encode_id(node_id)) > MAX_ID:
             raise ConfigurationError(f"a node's id has 1 to {MAX_ID} bytes")
         self._runtime = runtime
         self._owner = owner

@@ -1,11 +1,11 @@
 """The events of a reply as it arrives: deltas, the partial output, and the ids that its calls will have."""
 
 from datetime import datetime
-from urllib.parse import quote
 
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.stream_changes import StreamChanges
+from layover.keys import encode_id
 from layover.ports import Clock, Ids, RunLog
 from layover.values.base import Json, compact_json
 from layover.values.message import ReasoningPart, TextPart, ToolCallPart
@@ -168,7 +168,7 @@ class CallNames:
         self._named.clear()
 
     def _new(self, call_id: str) -> str:
-        if not call_id or len(quote(call_id, safe="")) > self._longest:
+        if not call_id or len(encode_id(call_id)) > self._longest:
             return self._ids.new("call")
         if call_id in self._used:
             return f"{call_id}-{self._ids.new('call')}"
