@@ -1,12 +1,7 @@
 """Channels to people: what they press in Slack."""
 
-import hmac
-import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl
 
 from aws_lambda_powertools.event_handler import Response
 from pydantic import Field
@@ -15,19 +10,14 @@ from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import responses
 from functions.api.problems import Unsigned
 from layover.errors import TooLarge
-from layover.plugins.people.slack_presses import answer_interaction
-from layover.ports.channels import SlackPorts
+from layover.ports.channels import PressPorts
 from layover.runtime import Runtime
-from layover.values.base import Value, strict_json
+from layover.values.base import Value
 from layover.values.deployment.access import SLACK
 
 MAX_BODY = 1024 * 1024
 """Bytes. Slack sends a press with the message around it."""
-MAX_AGE = timedelta(minutes=5)
-"""Age up to which a signature counts. A clock may be off in both directions."""
 _FORM = "application/x-www-form-urlencoded"
-_TIMESTAMP = re.compile(r"[0-9]{1,12}")
-_MAX_FIELDS = 20
 
 router = new_router()
 
@@ -80,7 +70,7 @@ def take_interaction() -> Response[str]:
         raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
     headers = {name.lower(): str(value) for name, value in event.headers.items()}
     runtime = call.host.runtime()
-    slack = runtime.channels.slack
+    slack = runtime.channels.presses.get("slack")
     # Strangers do not learn whether this deployment has Slack.
     if slack is None or call.content_type != _FORM:
         raise Unsigned()
@@ -89,9 +79,13 @@ def take_interaction() -> Response[str]:
 
 
 async def _take(
-    runtime: Runtime, slack: SlackPorts, headers: Mapping[str, str], body: bytes, text: str
+    runtime: Runtime, slack: PressPorts, headers: Mapping[str, str], body: bytes, text: str
 ) -> dict[str, Any] | None:
     """Return the answer to a request of Slack's. Raises Unsigned for any other."""
+    # Most processes never see a press.
+    from layover.plugins.people.channels.slack.presses import answer_interaction
+    from layover.plugins.people.channels.slack.requests import interaction_in, is_signed
+
     now = runtime.clock.now()
     signature = headers.get("x-slack-signature", "")
     secret = (await slack.signing_secret()).strip()
@@ -103,35 +97,4 @@ async def _take(
             # Slack's own copy. The first one has been answered, or is being answered.
             return None
         raise Unsigned()
-    return await answer_interaction(runtime, slack, _payload(text))
-
-
-def is_signed(secret: str, timestamp: str, signature: str, body: bytes, now: datetime) -> bool:
-    """Return whether Slack has signed a request (version `v0`) within the last five minutes.
-
-    Args:
-        secret: The app's signing secret. Nobody has signed by an empty one.
-        timestamp: `X-Slack-Request-Timestamp`.
-        signature: `X-Slack-Signature`.
-        body: The body's bytes as they came.
-        now: The time.
-    """
-    if not secret or not _TIMESTAMP.fullmatch(timestamp):
-        return False
-    if abs(now.timestamp() - int(timestamp)) > MAX_AGE.total_seconds():
-        return False
-    base = b"v0:" + timestamp.encode() + b":" + body
-    expected = "v0=" + hmac.new(secret.encode(), base, sha256).hexdigest()
-    # Bytes, because texts are compared only if they are ASCII.
-    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass"))
-
-
-def _payload(text: str) -> dict[str, Any]:
-    """Return the interaction in a form; an empty one if it has none. Slack signed it, so nobody is told what
-    is wrong with it."""
-    try:
-        fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
-        payload = strict_json(fields.get("payload", ""))
-    except (ValueError, RecursionError):
-        return {}
-    return payload if isinstance(payload, dict) else {}
+    return await answer_interaction(runtime, slack, interaction_in(text))

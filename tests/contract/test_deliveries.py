@@ -8,13 +8,13 @@ from layover.adapters.journal.deliveries import CLAIMED, TableDecisionLinks, Tab
 from layover.errors import NotFound, RetryableError
 from layover.keys import Keys
 from layover.ports.channels import Claim, Delivery, Link
-from layover.values.channels import Address, ChannelKind
+from layover.values.channels import Address
 from support.worlds.journal import JournalBench
 
 pytestmark = pytest.mark.both_stores(in_every_tier=True)
 CALL = "STEP#0000#CALL#c1"
-BEA = Address(channel=ChannelKind.MAIL, to="bea@example.com")
-PAYOUTS = Address(channel=ChannelKind.SLACK, to="#payouts")
+BEA = Address(channel="mail", to="bea@example.com")
+PAYOUTS = Address(channel="slack", to="#payouts")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from layover.keys import press_key
-from layover.plugins.people.adapters.press_book import REMEMBERED_FOR, TablePressBook
+from layover.plugins.people.press_book import REMEMBERED_FOR, TablePressBook
 from layover.ports import Blobs
 from layover.ports.table import Table
 

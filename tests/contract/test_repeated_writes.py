@@ -24,12 +24,12 @@ from layover.errors import RetryableError
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.table import InMemoryTable
 from layover.keys import META, Keys
-from layover.plugins.people.adapters.press_book import TablePressBook
+from layover.plugins.people.press_book import TablePressBook
 from layover.plugins.reach.adapters.grants import TableGrants
 from layover.ports import DayLimits, DayUse, DueCheck, Reservation
 from layover.ports.channels import Claim
 from layover.ports.table import Item, Table, Write
-from layover.values.channels import Address, ChannelKind
+from layover.values.channels import Address
 from layover.values.grant import Consent, Grant
 from layover.values.lease import Lease, LeaseKind
 from layover.values.runs.debts import Debt, DebtKind
@@ -45,7 +45,7 @@ ADAPTERS = Path(layover.adapters.__path__[0])
 PLUGINS = Path(layover.plugins.__path__[0])
 ONCE = ADAPTERS / "once.py"
 LATER = timedelta(hours=1)
-BEA = Address(channel=ChannelKind.MAIL, to="bea@example.com")
+BEA = Address(channel="mail", to="bea@example.com")
 
 
 class Repeating:

@@ -1,5 +1,5 @@
-"""The contract of senders: each with the service of `layover.desk.local.channels`, which keeps the rules of
-the real one, and refuses, is busy or breaks as a test says."""
+"""The contract of senders: each with its channel's twin, which keeps the rules of the real service, and
+refuses, is busy or breaks as a test says."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,16 +12,15 @@ import pytest
 
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.direct import DirectClient
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.ses import LocalSes
-from layover.desk.local.channels.teams import LocalTeams
 from layover.errors import RetryableError
-from layover.plugins.people.adapters.mail import MailSender, mail_client
-from layover.plugins.people.adapters.teams import TeamsSender
+from layover.plugins.people.channels.mail.sender import MailSender, mail_client
+from layover.plugins.people.channels.mail.twin import LocalSes
+from layover.plugins.people.channels.teams.sender import TeamsSender
+from layover.plugins.people.channels.teams.twin import LocalTeams
+from layover.plugins.people.channels.twins import Outbox
 from layover.ports.channels import ChannelBusy, ChannelRefused, Sender
 from layover.values.channels import (
     Address,
-    ChannelKind,
     Channels,
     Notice,
     NoticeKind,
@@ -91,7 +90,7 @@ async def mail_desk(**rules: Any) -> AsyncIterator[Desk]:
     ses = LocalSes(outbox, now=clock, **({"identities": {"example.com"}} | rules))
     desk = Desk(
         sender=None,  # type: ignore[arg-type]  # It needs the server's URL.
-        address=Address(channel=ChannelKind.MAIL, to=BEA.mail),
+        address=Address(channel="mail", to=BEA.mail),
         outbox=outbox,
         documents=lambda: ses.requests,
         moves=clock.move,
@@ -111,20 +110,17 @@ async def teams_desk(**rules: Any) -> AsyncIterator[Desk]:
     teams = LocalTeams(outbox, now=clock, **rules)
     desk = Desk(
         sender=None,  # type: ignore[arg-type]  # It needs the server's URL.
-        address=Address(channel=ChannelKind.TEAMS, to=SECRET),
+        address=Address(channel="teams", to=SECRET),
         outbox=outbox,
         documents=lambda: teams.cards,
         moves=clock.move,
     )
     async with served(_answers(desk, teams.respond)) as url:
-
-        async def read(name: str, fresh: bool) -> str:
-            assert name == SECRET
-            return f"{url}/workflows/1/invoke?sp=%2Ftriggers%2Fmanual&sig=s3cr-et_\n"
-
-        sender = TeamsSender(DirectClient, CHANNELS, read, plain_hosts=frozenset({"127.0.0.1"}))
-        desk.sender = sender
-        yield desk
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(SECRET, f"{url}/workflows/1/invoke?sp=%2Ftriggers%2Fmanual&sig=s3cr-et_\n")
+            sender = TeamsSender(DirectClient, CHANNELS, plain_hosts=frozenset({"127.0.0.1"}))
+            desk.sender = sender
+            yield desk
         await sender.aclose()
 
 

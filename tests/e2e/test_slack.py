@@ -7,10 +7,9 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.services import SIGNING_SECRET, TOKEN
-from layover.desk.local.channels.slack import FakeSlack
-from layover.plugins.people.block_kit import APPROVE, CallRef
+from layover.plugins.people.channels.slack.block_kit import APPROVE, CallRef
+from layover.plugins.people.channels.slack.twin import FakeSlack
+from layover.plugins.people.channels.twins import Outbox
 from support.providers.openai import call, say
 from support.system.folders import folder
 from support.system.system import Brain, Json, System, eventually
@@ -42,7 +41,7 @@ def press(system: System, run: Json, user: str) -> int:
     action = {"type": "button", "action_id": APPROVE, "value": ref.encode()}
     interaction = {"type": "block_actions", "user": {"id": user}, "actions": [action]}
     body = urlencode({"payload": json.dumps(interaction)}).encode()
-    headers = FakeSlack(Outbox(), TOKEN, SIGNING_SECRET).sign(body)
+    headers = FakeSlack(Outbox()).sign(body)
     url = f"{system.url}/channels/slack"
     answer = httpx2.post(url, content=body, headers=headers, timeout=30)
     return int(answer.status_code)

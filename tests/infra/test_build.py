@@ -101,6 +101,9 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     assert not (package / "cdk.py").exists()
     assert (package / "testing").is_dir()
     assert not (package / "testing" / "contracts").exists()
+    channels = package / "plugins" / "people" / "channels"
+    assert (channels / "slack" / "sender.py").is_file()
+    assert not list(package.rglob("twin*.py"))
     libraries = {path.name for path in (built.layer / "python").iterdir()}
     assert libraries.isdisjoint({"moto", "openai", "pytest", "numpy", "typer", "starlette", "bin"})
 

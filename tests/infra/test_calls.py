@@ -94,7 +94,6 @@ NOT_DEPLOYED = {
     "LAYOVER_CHANNELS": "for the one-machine system: a deployment has it in a parameter",
     "LAYOVER_CHANNELS_PARAMETER": "only a stage with channels has it",
     "LAYOVER_API_URL": "likewise",
-    "LAYOVER_SLACK_URL": "for the one-machine system: Slack has one address",
     "LAYOVER_LOG_FILE": "for the one-machine system: Lambda logs to CloudWatch",
     "LAYOVER_SWEEP_PATIENCE_S": "for tests that cannot wait a minute",
     "ANTHROPIC_API_KEY": "would be in the template in plain sight: the setting `providers` names it",

@@ -16,7 +16,6 @@ from layover.approvals.decide import Verdict
 from layover.keys import EVENT_PREFIX, HEAD, META, SAID_PREFIX, STEP_PREFIX, Keys, run_of
 from layover.ports.table import Item
 from layover.values.base import compact_json
-from layover.values.channels import ChannelKind
 from layover.values.message import Role
 from layover.values.runs.event import LoggedEvent
 from layover.values.runs.run import (
@@ -643,7 +642,7 @@ def a_deleted_thread_leaves_nothing(seen: Evidence) -> Iterator[str]:
 def people_are_told_once(seen: Evidence) -> Iterator[str]:
     """docs/behaviour.md#channels"""
     for kind, sender in seen.clients.services.senders.items():
-        if kind is not ChannelKind.SLACK and (seen.may_lose or seen.world.counts["stalls before"]):
+        if kind != "slack" and (seen.may_lose or seen.world.counts["stalls before"]):
             continue  # mail does not know what it has sent
         told = Counter((m.once, m.address.to) for m in sender.messages.values())
         yield from (f"{key}: {count} times" for key, count in told.items() if count > 1)
@@ -651,7 +650,7 @@ def people_are_told_once(seen: Evidence) -> Iterator[str]:
 
 def a_message_about_a_decided_call_has_no_buttons(seen: Evidence) -> Iterator[str]:
     """docs/behaviour.md#channels"""
-    for message in seen.clients.services.senders[ChannelKind.SLACK].messages.values():
+    for message in seen.clients.services.senders["slack"].messages.values():
         about = message.notice.call
         call = seen.calls.get((about.run_id, about.tool_call_id))
         decision = call and call.decision_on(about.attempt)

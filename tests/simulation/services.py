@@ -38,7 +38,7 @@ from layover.recovery.sweep import sweep
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime
-from layover.values.channels import Address, ChannelKind, Channels, Person
+from layover.values.channels import Address, Channels, Person
 from layover.values.decision import WakeUp
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.payload import (
@@ -303,7 +303,7 @@ class DistantSender:
 
 
 def _at(channel: str, to: str) -> Address:
-    return Address(channel=ChannelKind(channel), to=to)
+    return Address(channel=channel, to=to)
 
 
 CHANNELS = Channels(
@@ -312,7 +312,7 @@ CHANNELS = Channels(
         "chief": (_at("slack", "#chief"),),
         "owner": (_at("slack", "@owner"),),
     },
-    people=(Person(id="ann", groups=frozenset(), slack="U1", mail="ann@example.com"),),
+    people=(Person(id="ann", groups=frozenset(), places={"slack": "U1"}, mail="ann@example.com"),),
     mail_from="layover@example.com",
 )
 
@@ -328,8 +328,8 @@ class Services:
         self.on_their_way = 0
         """Events that the bus has taken and `notify` has not."""
         self.senders = {
-            ChannelKind.SLACK: InMemorySender(),
-            ChannelKind.MAIL: InMemorySender(updates=False),
+            "slack": InMemorySender(),
+            "mail": InMemorySender(updates=False),
         }
         self.world.run_function = self.run_function
         if self.world.features.channels:

@@ -19,7 +19,7 @@ from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.inmemory.table import InMemoryTable
 from layover.inprocess.drives import NoDeadline
 from layover.keys import EVENT_PREFIX, Keys
-from layover.plugins.people.adapters.press_book import TablePressBook
+from layover.plugins.people.press_book import TablePressBook
 from layover.ports.table import Action, Item, Write
 from layover.recovery.redrive import redrive
 from layover.recovery.sweep import sweep

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import layover
 from layover.desk.cdk.settings import TUNED, Settings
+from layover.plugins.people.channels import CHANNELS
 from layover.values.deployment.environment import Environment
 
 PAGE = "docs/reference/defaults.md"
@@ -37,9 +38,7 @@ Row = tuple[str, Any]
 def page() -> str:
     """Return the text of the page."""
     tables = [
-        _section(
-            "Variables", "variable", ((f.alias, f.get_default()) for f in _fields(Environment))
-        ),
+        _section("Variables", "variable", _variables()),
         _section("Settings of a stage", "setting", _stage()),
         _functions(),
         *(_section(f"`{name}`", "option", _options(name)) for name in OPTIONS),
@@ -50,6 +49,11 @@ def page() -> str:
 def _section(title: str, head: str, rows: Iterable[Row]) -> str:
     lines = [f"| `{name}` | {_shown(value)} |\n" for name, value in rows]
     return f"## {title}\n\n| {head} | default |\n| --- | --- |\n{''.join(lines)}"
+
+
+def _variables() -> Iterable[Row]:
+    yield from ((field.alias, field.get_default()) for field in _fields(Environment))
+    yield from (pair for channel in CHANNELS for pair in channel.variables.items())
 
 
 def _fields(model: type[BaseModel]) -> Iterable[Any]:

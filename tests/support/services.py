@@ -1,4 +1,4 @@
-"""A service on loopback that answers by a function, as the services of `layover.desk.local.channels` do."""
+"""A service on loopback that answers by a function, as the twins of channels do."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -12,10 +12,12 @@ from layover.adapters.http.client import Response
 from layover.adapters.http.request import Url
 from layover.clock import ManualClock
 from layover.declare.secret import Secret
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.slack import FakeSlack
-from layover.plugins.people.adapters.slack import SlackSender
-from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
+from layover.plugins.people.channels.slack import BASE_URL
+from layover.plugins.people.channels.slack.sender import SlackSender
+from layover.plugins.people.channels.slack.twin import FakeSlack
+from layover.plugins.people.channels.twins import Outbox
+from layover.plugins.people.config import read_channels
+from layover.values.channels import Notice, NoticeKind, NoticeLinks
 from layover.values.decision import ApprovalRule
 from layover.values.runs.run import SuspensionKind
 from layover.values.runs.views import OpenApproval
@@ -109,7 +111,7 @@ class SlackBench:
             **options,
         )
         self.client = LocalClient(self.slack)
-        self.sender = SlackSender(Secret(TOKEN_VARIABLE), http=lambda: self.client)
+        self.sender = SlackSender(Secret(TOKEN_VARIABLE), BASE_URL, http=lambda: self.client)
 
     def pass_a_second(self) -> None:
         self.clock.advance(timedelta(seconds=1))
@@ -176,14 +178,14 @@ def buttons(message: Mapping[str, Any]) -> list[str]:
     ]
 
 
-FINANCE = Channels.model_validate(
+FINANCE = read_channels(
     {
-        "groups": {"finance": [{"channel": "slack", "to": "#payouts"}]},
-        "people": [
-            {"id": "bob", "groups": ["finance"], "slack": "U2BOB", "mail": "bob@example.com"},
-            {"id": "carol", "groups": ["finance"], "slack": "U3CAROL", "mail": "carol@example.com"},
-            {"id": "dave", "groups": ["ops"], "slack": "U4DAVE", "mail": "dave@example.com"},
-            {"id": "ann", "groups": [], "slack": "U1ANN", "mail": "ann@example.com"},
-        ],
+        "finance": [{"slack": "#payouts"}],
+        "people": {
+            "bob@example.com": {"id": "bob", "groups": ["finance"], "slack": "U2BOB"},
+            "carol@example.com": {"id": "carol", "groups": ["finance"], "slack": "U3CAROL"},
+            "dave@example.com": {"id": "dave", "groups": ["ops"], "slack": "U4DAVE"},
+            "ann@example.com": {"id": "ann", "slack": "U1ANN"},
+        },
     }
 )

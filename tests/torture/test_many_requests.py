@@ -24,24 +24,25 @@ from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, NOTIFY, PAUS
 from layover.desk.cdk.settings import FUNCTIONS
 from layover.desk.local.aws.queue import Poller, Queue
 from layover.desk.local.aws.storage import Storage
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.ses import LocalSes
-from layover.desk.local.channels.slack import FakeSlack
-from layover.desk.local.channels.teams import LocalTeams
 from layover.desk.local.functions.invocation import InvokeResult, failure
 from layover.inmemory.model import call
-from layover.plugins.people.adapters.mail import PATH, MailSender
-from layover.plugins.people.adapters.slack import SlackSender
-from layover.plugins.people.adapters.teams import TeamsSender
+from layover.plugins.people.channels.mail.sender import PATH, MailSender
+from layover.plugins.people.channels.mail.twin import LocalSes
+from layover.plugins.people.channels.slack import BASE_URL
+from layover.plugins.people.channels.slack.sender import SlackSender
+from layover.plugins.people.channels.slack.twin import FakeSlack
+from layover.plugins.people.channels.teams.sender import TeamsSender
+from layover.plugins.people.channels.teams.twin import LocalTeams
+from layover.plugins.people.channels.twins import Outbox
+from layover.plugins.people.config import read_channels
 from layover.plugins.people.queue import notify_all
 from layover.ports.channels import ChannelPorts
-from layover.values.channels import ChannelKind, Channels
 from layover.values.deployment.access import Actor
 from support.slack import TOKEN, TOKEN_VARIABLE, LocalResponse
 from support.worlds.loops import LoopClock, LoopDeadline, skipping
 from support.worlds.runs import Bench, Crash, Power, Powered, powered_journal
 
-CHANNELS = Channels.parse(
+CHANNELS = read_channels(
     {
         "finance": [{"slack": "#payouts"}, {"mail": "bea@example.com"}, {"teams": "FINANCE"}],
         "people": {"bea@example.com": {"id": "bea", "groups": ["finance"]}},
@@ -120,9 +121,9 @@ class Office:
             )
         )
         self._senders = {
-            ChannelKind.SLACK: SlackSender(Secret(TOKEN_VARIABLE), http=lambda: cast(Any, slack)),
-            ChannelKind.MAIL: MailSender(cast(Any, ses), CHANNELS),
-            ChannelKind.TEAMS: TeamsSender(lambda: cast(Any, teams), CHANNELS, _read_secret),
+            "slack": SlackSender(Secret(TOKEN_VARIABLE), BASE_URL, http=lambda: cast(Any, slack)),
+            "mail": MailSender(cast(Any, ses), CHANNELS),
+            "teams": TeamsSender(lambda: cast(Any, teams), CHANNELS, _Url),
         }
 
     def _counted(self, name: str, respond: Any) -> Any:
@@ -262,8 +263,9 @@ class OneMachine:
             return int(count)
 
 
-async def _read_secret(name: str, fresh: bool) -> str:
-    return f"https://teams.example.com/{name}"
+class _Url(Secret):
+    async def aget(self, *, fresh: bool = False) -> str:
+        return f"https://teams.example.com/{self.name}"
 
 
 async def ask(bench: Bench, count: int) -> list[str]:

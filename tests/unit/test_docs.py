@@ -18,6 +18,7 @@ from functions.api.problems import _INTERNAL, _KINDS, PREFIX
 from layover import keys
 from layover.desk.cdk.settings import IN_CODE, TUNED, Settings
 from layover.desk.cli import main as cli
+from layover.plugins.people.channels import CHANNELS
 from layover.values.deployment.access import Access
 from layover.values.deployment.environment import Environment
 from layover.values.runs import event
@@ -166,7 +167,9 @@ def test_lines_are_short() -> None:
 
 # Configuration
 
-VARIABLES = {f.alias or "": f.get_default() for f in Environment.model_fields.values()}
+VARIABLES = {f.alias or "": f.get_default() for f in Environment.model_fields.values()} | {
+    name: default for channel in CHANNELS for name, default in channel.variables.items()
+}
 STAGE = {
     name: field.get_default()
     if name not in TUNED or field.get_default() is not None

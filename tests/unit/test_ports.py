@@ -85,10 +85,10 @@ from layover.plugins.models.openai_client import OpenAIModel
 from layover.plugins.models.own import OwnModel
 from layover.plugins.models.providers import Providers
 from layover.plugins.models.responses.chat import ResponsesChat
-from layover.plugins.people.adapters.mail import MailSender
-from layover.plugins.people.adapters.press_book import TablePressBook
-from layover.plugins.people.adapters.slack import SlackSender
-from layover.plugins.people.adapters.teams import TeamsSender
+from layover.plugins.people.channels.mail.sender import MailSender
+from layover.plugins.people.channels.slack.sender import SlackSender
+from layover.plugins.people.channels.teams.sender import TeamsSender
+from layover.plugins.people.press_book import TablePressBook
 from layover.plugins.reach.adapters.endpoints import HttpTokenEndpoints
 from layover.plugins.reach.adapters.grants import TableGrants
 from layover.plugins.reach.adapters.key_file import KeyFileSealer
@@ -142,13 +142,13 @@ from layover.ports import (
     PressBook,
     PushLater,
     RecallStore,
+    Replies,
     RunCommands,
     RunEvents,
     RunLog,
     Runs,
     Sealer,
     Sender,
-    SlackReplies,
     Sockets,
     ThreadStore,
     TokenEndpoints,
@@ -229,7 +229,7 @@ run_log: tuple[type[RunLog], ...] = (TableRunLog, TracedLog)
 runs: tuple[type[Runs], ...] = (TableRuns,)
 sealer: tuple[type[Sealer], ...] = (InMemorySealer, KeyFileSealer, KmsSealer)
 senders: tuple[type[Sender], ...] = (InMemorySender, SlackSender, MailSender, TeamsSender)
-slack_replies: tuple[type[SlackReplies], ...] = (SlackSender,)
+slack_replies: tuple[type[Replies], ...] = (SlackSender,)
 sockets: tuple[type[Sockets], ...] = (InMemorySockets, ApiGatewaySockets)
 table: tuple[type[Table], ...] = (InMemoryTable, DynamoTable)
 token_endpoints: tuple[type[TokenEndpoints], ...] = (HttpTokenEndpoints,)

@@ -176,13 +176,13 @@ def test_link_of_an_erased_run_is_no_link(api: Api) -> None:
 
 @pytest.mark.parametrize("person", [DORA, ANNA], ids=["of another group", "owner"])
 def test_person_who_may_not_decide_gets_no_link(api: Api, person: Person) -> None:
-    run, call = api.do(bench(api).asked())
-    assert api.do(make_link(bench(api).runtime, person, ANN, run.id, call)) is None
+    _, call = api.do(bench(api).asked())
+    assert api.do(make_link(bench(api).runtime, person, ANN, call)) is None
 
 
 def test_owner_gets_a_link_to_a_call_without_a_rule_and_nobody_else(api: Api) -> None:
     run, call = api.do(bench(api).asked(None))
-    assert api.do(make_link(bench(api).runtime, BEA, ANN, run.id, call)) is None
+    assert api.do(make_link(bench(api).runtime, BEA, ANN, call)) is None
     path = api.do(bench(api).path(run, call, ANNA))
     assert see(api, path).json["may"] == ["approve", "deny"]
     assert decide(api, path).status == 202
@@ -190,14 +190,14 @@ def test_owner_gets_a_link_to_a_call_without_a_rule_and_nobody_else(api: Api) ->
 
 @pytest.mark.parametrize("kind", [SuspensionKind.CONNECT])
 def test_consent_has_no_link(api: Api, kind: SuspensionKind) -> None:
-    run, call = api.do(bench(api).asked(None, kind))
-    assert api.do(make_link(bench(api).runtime, ANNA, ANN, run.id, call)) is None
+    _, call = api.do(bench(api).asked(None, kind))
+    assert api.do(make_link(bench(api).runtime, ANNA, ANN, call)) is None
 
 
 def test_expired_call_gets_no_link(api: Api) -> None:
-    run, call = api.do(bench(api).asked(expires_at=bench(api).clock.now() + timedelta(hours=1)))
+    _, call = api.do(bench(api).asked(expires_at=bench(api).clock.now() + timedelta(hours=1)))
     bench(api).clock.advance(timedelta(hours=1))
-    assert api.do(make_link(bench(api).runtime, BEA, ANN, run.id, call)) is None
+    assert api.do(make_link(bench(api).runtime, BEA, ANN, call)) is None
 
 
 # What it shows

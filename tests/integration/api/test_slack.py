@@ -15,16 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functions.api.app import answer
-from functions.api.routes_channels import MAX_BODY, is_signed
+from functions.api.routes_channels import MAX_BODY
 from integration.api.kit import Api, Response, TestHost, http_event
 from layover.clock import rfc3339
-from layover.desk.local.channels.slack import PressFailed
 from layover.errors import RetryableError
 from layover.inmemory.table import InMemoryTable
-from layover.plugins.people.adapters.press_book import TablePressBook
-from layover.plugins.people.block_kit import APPROVE, DENY, CallRef
-from layover.ports.channels import ChannelPorts, SlackPorts
-from layover.values.channels import Address, ChannelKind, Notice, NoticeKind
+from layover.plugins.people.channels.slack.block_kit import APPROVE, DENY, CallRef
+from layover.plugins.people.channels.slack.requests import is_signed
+from layover.plugins.people.channels.slack.twin import PressFailed
+from layover.plugins.people.press_book import TablePressBook
+from layover.ports.channels import ChannelPorts, PressPorts
+from layover.values.channels import Address, Notice, NoticeKind
 from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import SLACK
 from layover.values.runs.run import CallRecord, SuspensionKind
@@ -41,7 +42,7 @@ from support.slack import (
 )
 from support.worlds.services import ServiceBench
 
-PAYOUTS = Address(channel=ChannelKind.SLACK, to="#payouts")
+PAYOUTS = Address(channel="slack", to="#payouts")
 RULE = ApprovalRule(by=("finance",))
 ANN, BOB, CAROL, DAVE, EVE = "U1ANN", "U2BOB", "U3CAROL", "U4DAVE", "U9EVE"
 APPROVE_FORM, DENY_FORM, ANSWER_FORM = (
@@ -70,8 +71,8 @@ class Office:
         async def signing_secret() -> str:
             return SIGNING_SECRET
 
-        ports = SlackPorts(signing_secret, self.bench.sender, TablePressBook(InMemoryTable()))
-        channels = ChannelPorts(config=FINANCE, slack=ports)
+        ports = PressPorts(signing_secret, self.bench.sender, TablePressBook(InMemoryTable()))
+        channels = ChannelPorts(config=FINANCE, presses={"slack": ports})
         world.runtime = replace(world.runtime, channels=channels)
 
     def ask(self, **options: Any) -> tuple[Run, CallRecord]:
@@ -257,8 +258,8 @@ def test_a_table_that_is_down_is_an_error_that_passes(office: Office) -> None:
 
     run, _ = office.ask()
     channels = office.world.runtime.channels
-    assert channels.slack is not None
-    down = replace(channels, slack=replace(channels.slack, book=Down()))
+    slack = replace(channels.presses["slack"], book=Down())
+    down = replace(channels, presses={"slack": slack})
     office.world.runtime = replace(office.world.runtime, channels=down)
     with pytest.raises(PressFailed, match="503"):
         office.press(APPROVE, BOB)

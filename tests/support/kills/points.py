@@ -45,8 +45,8 @@ def install() -> None:
     from layover.adapters.store.postgres.database import Database
     from layover.declare.tools.tool import Tool
     from layover.plugins.models.openai_chat import OpenAIChat
-    from layover.plugins.people.adapters.mail import MailSender
-    from layover.plugins.people.adapters.slack import SlackSender
+    from layover.plugins.people.channels.mail.sender import MailSender
+    from layover.plugins.people.channels.slack.sender import SlackSender
     from layover.plugins.reach.mcp.servers import McpServers
 
     for name in ("get", "query"):

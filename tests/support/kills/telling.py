@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.services import SIGNING_SECRET, TOKEN
-from layover.desk.local.channels.slack import FakeSlack
-from layover.plugins.people.block_kit import APPROVE, CallRef
+from layover.plugins.people.channels.slack.block_kit import APPROVE, CallRef
+from layover.plugins.people.channels.slack.twin import FakeSlack
+from layover.plugins.people.channels.twins import Outbox
 from support.kills.torture import PAUSE_S, Client
 from support.system.system import Json, unique
 
@@ -83,7 +82,7 @@ class _People:
         press = {"type": "block_actions", "user": {"id": "U0BEA"}, "trigger_id": unique("press")}
         body = urlencode({"payload": json.dumps({**press, "actions": [action]})})
         at = time.time() + self._system.advance_clock(0)
-        signed = FakeSlack(Outbox(), TOKEN, SIGNING_SECRET).sign(body.encode(), at)
+        signed = FakeSlack(Outbox()).sign(body.encode(), at)
         headers = {name.replace("-", "_"): value for name, value in signed.items()}
         answer = self._client.caller.call("POST", "/channels/slack", body, **headers)
         assert answer.status in (200, 502), answer

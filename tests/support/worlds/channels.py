@@ -15,18 +15,20 @@ from layover.plugins.people.notify import notify
 from layover.plugins.people.queue import notify_all
 from layover.plugins.people.turns import Turns
 from layover.ports.channels import ChannelPorts, Sender
-from layover.values.channels import Address, ChannelKind, Channels, Person
+from layover.values.channels import Address, Channels, Person
 from layover.values.deployment.access import Actor
 from support.worlds.runs import Bench, Power, Powered
 
 URL = "https://layover.example.com"
-BEA = Person(id="bea", groups=frozenset({"finance"}), slack="U1", mail="bea@example.com")
+BEA = Person(
+    id="bea", groups=frozenset({"finance"}), places={"slack": "U1"}, mail="bea@example.com"
+)
 CARL = Person(id="carl", groups=frozenset({"finance"}), mail="carl@example.com")
-ANN = Person(id="ann", groups=frozenset(), slack="U2", mail="ann@example.com")
+ANN = Person(id="ann", groups=frozenset(), places={"slack": "U2"}, mail="ann@example.com")
 
 
 def at(channel: str, to: str) -> Address:
-    return Address(channel=ChannelKind(channel), to=to)
+    return Address(channel=channel, to=to)
 
 
 FINANCE = (at("slack", "#payouts"), at("mail", BEA.mail), at("mail", "all@example.com"))
@@ -83,14 +85,14 @@ class Told:
         )
         self.power = power or Power()
         senders = {
-            ChannelKind.SLACK: self.slack,
-            ChannelKind.MAIL: self.mail,
-            ChannelKind.TEAMS: self.teams,
+            "slack": self.slack,
+            "mail": self.mail,
+            "teams": self.teams,
         }
         self.ports = ChannelPorts(
             config=config,
             senders=cast(
-                Mapping[ChannelKind, Sender],
+                Mapping[str, Sender],
                 {kind: Powered(sender, self.power) for kind, sender in senders.items()},
             ),
             deliveries=cast(Any, Powered(TableDeliveries(bench.table, bench.clock), self.power)),

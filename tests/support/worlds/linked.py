@@ -58,7 +58,7 @@ class LinkedBench(ServiceBench):
 
     async def path(self, run: Run, call: OpenApproval, person: Person = BEA) -> str:
         """The path of a new link."""
-        url = await make_link(self.runtime, person, ANN, run.id, call)
+        url = await make_link(self.runtime, person, ANN, call)
         assert url is not None
         assert url.startswith(f"{BASE_URL}/decide/")
         return url.removeprefix(BASE_URL)

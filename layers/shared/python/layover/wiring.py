@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -20,7 +20,6 @@ from layover.lazy import lazy
 from layover.ports import secrets
 from layover.runtime import Runtime
 from layover.values.base import strict_json
-from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, ChannelKind, Channels
 from layover.values.deployment.environment import Environment
 from layover.values.deployment.providers import HASHING_PREFIX, OFFLINE_PREFIX
 
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
     from layover.adapters.metrics.emf import EmfMetrics
     from layover.adapters.store.postgres.database import Database
     from layover.declare.agent import Agent
-    from layover.declare.secret import Secret
     from layover.inprocess.driver import InProcess
     from layover.plugin import Accounts, AgentMemory
     from layover.plugins.models.bedrock.chat import BedrockChat
     from layover.plugins.models.providers import Providers
-    from layover.plugins.people.adapters.slack import SlackSender
+    from layover.plugins.people.channel import Services
     from layover.plugins.traces.writers import TracedWriters
     from layover.ports.memory.entries import Owners
     from layover.records.migrate import Migrator
     from layover.sockets.delivery import DeliveryQueue
+    from layover.values.channels import Channels
     from layover.values.runs.usage import Usage
 
 T = TypeVar("T")
@@ -255,53 +254,68 @@ def _token_endpoints() -> ports.TokenEndpoints:
 
 
 def _channels() -> ports.ChannelPorts:
-    """Return the ports of channels; nothing of them is read, imported or made before somebody is told. The
-    clients of services are made by their channel's kind: a module that is missing harms no other."""
+    """Return the ports of channels; no document is read, and no sender imported, before somebody is told."""
     env = environment()
     if not (env.channels or env.channels_parameter):
         return ports.ChannelPorts()
     return ports.ChannelPorts(
         config=lazy(_channel_config),
-        senders={
-            ChannelKind.SLACK: lazy(_slack),
-            ChannelKind.MAIL: lazy(_mail),
-            ChannelKind.TEAMS: lazy(_teams),
-        },
+        senders=_senders(),
         deliveries=lazy(_deliveries),
         links=lazy(_decision_links),
         base_url=env.api_url.rstrip("/"),
-        # Strangers who post are refused alike, whether or not a deployment has Slack.
-        slack=_slack_ports() if os.environ.get(SLACK_SIGNING) else None,
+        presses=_presses(),
     )
 
 
-def _slack_ports() -> ports.SlackPorts:
-    return ports.SlackPorts(
-        signing_secret=_slack_signing_secret, replies=lazy(_slack), book=lazy(_press_book)
-    )
+def _senders() -> Mapping[str, ports.Sender]:
+    """Return a sender for each channel. Each is made when it first sends: a module that is missing harms no
+    other."""
+    from layover.plugins.people.channels import CHANNELS
+
+    return {c.name: lazy(cache(partial(_of_services, c.make_sender))) for c in CHANNELS}
 
 
-async def _slack_signing_secret() -> str:
-    return await _signing_secret().aget()
-
-
-@cache
-def _signing_secret() -> "Secret":
+def _presses() -> Mapping[str, ports.PressPorts]:
+    """Return the ports of presses in the channels whose secrets the process has."""
     from layover.declare.secret import Secret
+    from layover.plugins.people.channels import CHANNELS
 
-    return Secret(SLACK_SIGNING)
+    each = {channel.name: channel.presses for channel in CHANNELS}
+    return {
+        name: ports.PressPorts(
+            signing_secret=Secret(presses.signing_secret).aget,
+            replies=lazy(cache(partial(_of_services, presses.make_replies))),
+            book=lazy(_press_book),
+        )
+        for name, presses in each.items()
+        if presses is not None and os.environ.get(presses.signing_secret)
+    }
+
+
+def _of_services(make: "Callable[[Services], T]") -> T:
+    from layover.adapters.http.choice import choose_client
+    from layover.plugins.people.channel import Services
+
+    # Only the system on one machine has an API without TLS, and its services with it.
+    url = urlsplit(environment().api_url)
+    plain = frozenset({url.hostname}) if url.scheme == "http" and url.hostname else frozenset()
+    http = choose_client(os.environ)
+    return make(Services(_channel_config(), os.environ, http, _aws, plain_hosts=plain))
 
 
 @cache
 def _press_book() -> ports.PressBook:
-    from layover.plugins.people.adapters.press_book import TablePressBook
+    from layover.plugins.people.press_book import TablePressBook
 
     return TablePressBook(_table())
 
 
 @cache
-def _channel_config() -> Channels:
+def _channel_config() -> "Channels":
     """Return the document, read once by each process. Raises ConfigurationError, RetryableError."""
+    from layover.plugins.people.config import read_channels
+
     env = environment()
     text, name = env.channels, "LAYOVER_CHANNELS"
     if not text:
@@ -313,35 +327,7 @@ def _channel_config() -> Channels:
         document = strict_json(text)
     except ValueError as error:
         raise ConfigurationError(f"{name} is not JSON: {error}") from error
-    return Channels.parse(document)
-
-
-@cache
-def _slack() -> "SlackSender":
-    from layover.adapters.http.choice import choose_client
-    from layover.declare.secret import Secret
-    from layover.plugins.people.adapters.slack import SlackSender
-
-    make_client = choose_client(os.environ)
-    return SlackSender(Secret(SLACK_TOKEN), environment().slack_url, make_client, _channel_config())
-
-
-@cache
-def _mail() -> ports.Sender:
-    from layover.plugins.people.adapters.mail import MailSender, mail_client
-
-    return MailSender(mail_client(_aws()), _channel_config())
-
-
-@cache
-def _teams() -> ports.Sender:
-    from layover.adapters.http.choice import choose_client
-    from layover.plugins.people.adapters.teams import TeamsSender
-
-    # Only the system on one machine has an API without TLS, and its services with it.
-    url = urlsplit(environment().api_url)
-    plain = frozenset({url.hostname}) if url.scheme == "http" and url.hostname else frozenset()
-    return TeamsSender(choose_client(os.environ), _channel_config(), plain_hosts=plain)
+    return read_channels(document)
 
 
 @cache

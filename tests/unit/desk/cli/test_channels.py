@@ -23,10 +23,11 @@ from layover.desk.cli.channels import (
     source_of,
     unknown_groups,
 )
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.ses import LocalSes
-from layover.desk.local.channels.teams import LocalTeams
 from layover.errors import ConfigurationError, RetryableError
+from layover.plugins.people.channels.mail.twin import LocalSes
+from layover.plugins.people.channels.teams.twin import LocalTeams
+from layover.plugins.people.channels.twins import Outbox
+from layover.plugins.people.config import read_channels
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.project import Project, ProjectSettings
 from layover.values.channels import Address, Channels, Notice, NoticeKind, NoticeLinks
@@ -43,7 +44,7 @@ RULES = (Rule("payouts", "pay", ("finance",), ("board",)),)
 
 def channels(**fields: Any) -> Channels:
     """A document."""
-    return Channels.parse({"mail_from": "approvals@example.com", **fields})
+    return read_channels({"mail_from": "approvals@example.com", **fields})
 
 
 def examine(document: Channels, rules: Any = RULES, **secrets: str) -> list[Finding]:

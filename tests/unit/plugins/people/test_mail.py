@@ -15,13 +15,13 @@ from layover.adapters.aws.credentials import CredentialChain
 from layover.adapters.aws.retries import RetryRules
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.aws.signature import Signer
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.ses import LocalSes
 from layover.errors import RetryableError
-from layover.plugins.people.adapters.mail import DAY_PAUSE, PATH, MailSender, mail_client
-from layover.plugins.people.mails import MAX_SUBJECT, write_mail
+from layover.plugins.people.channels.mail.mails import MAX_SUBJECT, write_mail
+from layover.plugins.people.channels.mail.sender import DAY_PAUSE, PATH, MailSender, mail_client
+from layover.plugins.people.channels.mail.twin import LocalSes
+from layover.plugins.people.channels.twins import Outbox
 from layover.ports.channels import ChannelBusy, ChannelRefused
-from layover.values.channels import Address, ChannelKind, Channels, NoticeKind, NoticeLinks, Person
+from layover.values.channels import Address, Channels, NoticeKind, NoticeLinks, Person
 from layover.values.decision import PendingApproval
 from support.aws.loopback import KEYS
 from support.notices import decided, the_notice
@@ -29,7 +29,7 @@ from support.services import Answer, served
 
 BEA = Person(id="sub-bea", mail="bea@example.com", groups=frozenset({"finance"}))
 CHANNELS = Channels(people=(BEA,), mail_from="approvals@example.com")
-TO_BEA = Address(channel=ChannelKind.MAIL, to="bea@example.com")
+TO_BEA = Address(channel="mail", to="bea@example.com")
 LINKS = NoticeLinks(
     console="https://layover.example.com/console/runs/run_1?call=call_1",
     decide="https://layover.example.com/decide/s3cret",
@@ -140,7 +140,7 @@ async def test_deployment_without_a_sender_is_refused_before_any_request() -> No
 
 async def test_address_with_a_line_break_reaches_nobody() -> None:
     outbox = Outbox()
-    to = Address(channel=ChannelKind.MAIL, to="bea@example.com\r\nBcc: eve@example.com")
+    to = Address(channel="mail", to="bea@example.com\r\nBcc: eve@example.com")
     with pytest.raises(ChannelRefused):
         await send(LocalSes(outbox).respond, to=to)
     assert outbox.items == []

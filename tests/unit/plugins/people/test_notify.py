@@ -17,7 +17,7 @@ from layover.keys import Keys
 from layover.plugins.people.links import find_link
 from layover.ports.channels import ChannelBusy, ChannelPorts, ChannelRefused
 from layover.runs.cancel import cancel
-from layover.values.channels import Address, ChannelKind, Notice, NoticeLinks
+from layover.values.channels import Address, Notice, NoticeLinks
 from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
 from support.worlds.channels import (
@@ -64,7 +64,7 @@ class Refusing(InMemorySender):
 
 def with_sender(told: Told, kind: str, sender: InMemorySender, **ports: Any) -> None:
     """Put another service behind a channel."""
-    senders = {**told.ports.senders, ChannelKind(kind): sender}
+    senders = {**told.ports.senders, kind: sender}
     told.ports = replace(told.ports, senders=senders)
     told.runtime = replace(told.runtime, channels=told.ports, **ports)
 
@@ -275,7 +275,7 @@ async def test_a_channel_that_fails_gets_the_event_again_and_the_others_do_not(
     error: Exception,
 ) -> None:
     told, _ = await asked()
-    working = told.ports.senders[ChannelKind.SLACK]
+    working = told.ports.senders["slack"]
     with_sender(told, "slack", Refusing(error))
     with pytest.raises(type(error)):
         await told.tell()
@@ -288,7 +288,7 @@ async def test_a_channel_that_fails_gets_the_event_again_and_the_others_do_not(
 
 async def test_a_message_that_a_busy_service_did_not_take_is_sent_at_once_when_it_does() -> None:
     told, _ = await asked()
-    working = told.ports.senders[ChannelKind.SLACK]
+    working = told.ports.senders["slack"]
     with_sender(told, "slack", Refusing(ChannelBusy("slow down", timedelta(seconds=3))))
     with pytest.raises(ChannelBusy):
         await told.tell()
@@ -305,7 +305,7 @@ async def test_a_message_that_a_busy_service_did_not_take_is_sent_at_once_when_i
 
 async def test_nobody_is_told_the_outcome_of_a_request_that_a_busy_service_did_not_take() -> None:
     told, run_id = await asked()
-    working = told.ports.senders[ChannelKind.SLACK]
+    working = told.ports.senders["slack"]
     request = told.events[-1]
     with_sender(told, "slack", Refusing(ChannelBusy("slow down", timedelta(seconds=3))))
     with pytest.raises(ChannelBusy):
@@ -329,7 +329,7 @@ async def test_an_outcome_that_a_busy_service_did_not_take_is_told_when_it_does(
         async def update(self, *args: Any) -> bool:
             raise ChannelBusy("slow down", timedelta(seconds=3))
 
-    working = told.ports.senders[ChannelKind.SLACK]
+    working = told.ports.senders["slack"]
     with_sender(told, "slack", Busy())
     with pytest.raises(ChannelBusy):
         await told.tell()

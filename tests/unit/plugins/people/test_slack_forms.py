@@ -8,10 +8,9 @@ from pydantic import BaseModel, Field
 
 from layover.approvals.decide import Verdict
 from layover.clock import ManualClock
-from layover.desk.local.channels.block_kit_rules import check_view
 from layover.errors import DecisionInvalid
-from layover.plugins.people.block_kit import CallRef
-from layover.plugins.people.slack_forms import (
+from layover.plugins.people.channels.slack.block_kit import CallRef
+from layover.plugins.people.channels.slack.forms import (
     FormErrors,
     Kind,
     errors_by_block,
@@ -20,6 +19,7 @@ from layover.plugins.people.slack_forms import (
     read_answer,
     text_view,
 )
+from layover.plugins.people.channels.slack.twin_rules import check_view
 from layover.values.runs.run import SuspensionKind
 from support.slack import make_notice, texts
 

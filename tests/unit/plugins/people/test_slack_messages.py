@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from layover.declare.secret import Secret
-from layover.desk.local.channels.block_kit_rules import check_blocks
 from layover.errors import ConfigurationError, RetryableError
-from layover.plugins.people.adapters.slack import SlackSender, message_blocks
-from layover.plugins.people.block_kit import APPROVE, escape
+from layover.plugins.people.channels.slack import BASE_URL
+from layover.plugins.people.channels.slack.block_kit import APPROVE, escape
+from layover.plugins.people.channels.slack.sender import SlackSender, message_blocks
+from layover.plugins.people.channels.slack.twin_rules import check_blocks
 from layover.ports.channels import ChannelBusy, ChannelRefused
-from layover.values.channels import Address, ChannelKind, NoticeKind, NoticeLinks
+from layover.values.channels import Address, NoticeKind, NoticeLinks
 from layover.values.decision import (
     ApprovalRule,
     Decision,
@@ -35,8 +36,8 @@ from support.slack import (
     visible,
 )
 
-PAYOUTS = Address(channel=ChannelKind.SLACK, to="#payouts")
-BOB = Address(channel=ChannelKind.SLACK, to="U2BOB")
+PAYOUTS = Address(channel="slack", to="#payouts")
+BOB = Address(channel="slack", to="U2BOB")
 HOSTILE = (
     "<!channel>",
     "<!here|x>",
@@ -186,7 +187,7 @@ async def test_a_token_that_was_replaced_is_read_anew(monkeypatch: pytest.Monkey
         async def aget(self, *, fresh: bool = False) -> str:
             return TOKEN if fresh else "xoxb-before"
 
-    sender = SlackSender(Rotated(TOKEN_VARIABLE), http=lambda: bench.client)
+    sender = SlackSender(Rotated(TOKEN_VARIABLE), BASE_URL, http=lambda: bench.client)
     notice = make_notice(bench.clock)
     await sender.send(PAYOUTS, notice, LINKS, once="d1", unsure=False)
     assert bench.slack.asked == ["chat.postMessage", "chat.postMessage"]
@@ -326,7 +327,7 @@ async def test_a_user_is_written_to_in_the_apps_chat(bench: SlackBench) -> None:
 async def test_a_message_that_may_have_been_sent_is_looked_for(by_id: bool) -> None:
     bench = SlackBench()
     to = bench.slack.add_channel("payouts") if by_id else "#payouts"
-    address = Address(channel=ChannelKind.SLACK, to=to)
+    address = Address(channel="slack", to=to)
     notice = make_notice(bench.clock)
     first = await bench.sender.send(address, notice, LINKS, once="d1", unsure=False)
     # More than a page of others has come since.

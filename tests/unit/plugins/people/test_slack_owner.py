@@ -6,13 +6,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from layover.desk.local.channels.slack import PressFailed
 from layover.inmemory.table import InMemoryTable
-from layover.plugins.people.adapters.press_book import TablePressBook
-from layover.plugins.people.block_kit import APPROVE
-from layover.plugins.people.slack_presses import answer_interaction
-from layover.ports.channels import SlackPorts
-from layover.values.channels import ChannelKind
+from layover.plugins.people.channels.slack.block_kit import APPROVE
+from layover.plugins.people.channels.slack.presses import answer_interaction
+from layover.plugins.people.channels.slack.twin import PressFailed
+from layover.plugins.people.press_book import TablePressBook
+from layover.ports.channels import PressPorts
 from support.slack import SIGNING_SECRET, TOKEN, TOKEN_VARIABLE, SlackBench, buttons, visible
 from support.worlds.channels import ANN, BEA, Told, asked, refund
 
@@ -26,13 +25,13 @@ async def _signing_secret() -> str:
     return SIGNING_SECRET
 
 
-async def asked_in_slack() -> tuple[Told, str, SlackBench, SlackPorts]:
+async def asked_in_slack() -> tuple[Told, str, SlackBench, PressPorts]:
     """A run of Ann's, of which she is told in Slack."""
     told, run_id = await asked(refund)
     office = SlackBench(told.bench.clock)
-    slack = SlackPorts(_signing_secret, office.sender, TablePressBook(InMemoryTable()))
-    senders = {**told.ports.senders, ChannelKind.SLACK: office.sender}
-    told.ports = replace(told.ports, senders=senders, slack=slack)
+    slack = PressPorts(_signing_secret, office.sender, TablePressBook(InMemoryTable()))
+    senders = {**told.ports.senders, "slack": office.sender}
+    told.ports = replace(told.ports, senders=senders, presses={"slack": slack})
     told.runtime = replace(told.runtime, channels=told.ports)
     await told.tell()
     return told, run_id, office, slack
@@ -40,29 +39,28 @@ async def asked_in_slack() -> tuple[Told, str, SlackBench, SlackPorts]:
 
 async def test_somebody_else_who_presses_there_decides_nothing() -> None:
     told, run_id, office, slack = await asked_in_slack()
-    assert ANN.slack is not None
-    assert BEA.slack is not None
-    press = office.slack.pressing(ANN.slack, APPROVE, BEA.slack)
+    press = office.slack.pressing(ANN.places["slack"], APPROVE, BEA.places["slack"])
     await answer_interaction(told.runtime, slack, press)
     assert (await told.bench.call(run_id, "call_1")).decision is None
 
 
 async def test_its_buttons_decide_and_it_says_so_then() -> None:
     told, run_id, office, slack = await asked_in_slack()
-    assert ANN.slack is not None
-    [message] = office.slack.messages(ANN.slack)
+    [message] = office.slack.messages(ANN.places["slack"])
     assert buttons(message) == ["Approve", "Deny", "Open in the console"]
     await answer_interaction(
-        told.runtime, slack, office.slack.pressing(ANN.slack, APPROVE, ANN.slack)
+        told.runtime,
+        slack,
+        office.slack.pressing(ANN.places["slack"], APPROVE, ANN.places["slack"]),
     )
     decision = (await told.bench.call(run_id, "call_1")).decision
     assert decision is not None
     assert (decision.kind, decision.decided_by) == ("approved", "ann")
     await told.tell()
-    [message] = office.slack.messages(ANN.slack)
+    [message] = office.slack.messages(ANN.places["slack"])
     assert "Approved by" in visible(message)
     with pytest.raises(PressFailed, match="no such button"):
-        office.slack.pressing(ANN.slack, APPROVE, ANN.slack)
+        office.slack.pressing(ANN.places["slack"], APPROVE, ANN.places["slack"])
 
 
 def test_slack_takes_a_user_for_the_apps_chat_with_them() -> None:

@@ -12,40 +12,41 @@ import pytest
 from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.proxied import ProxiedClient
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.teams import LocalTeams
+from layover.declare.secret import Secret
 from layover.errors import ConfigurationError
-from layover.plugins.people.adapters.teams import MAX_PAUSE, PAUSE, SecretReader, TeamsSender
-from layover.plugins.people.cards import MAX_BYTES, write_card
+from layover.plugins.people.channels.teams.cards import MAX_BYTES, write_card
+from layover.plugins.people.channels.teams.sender import MAX_PAUSE, PAUSE, TeamsSender
+from layover.plugins.people.channels.teams.twin import LocalTeams
+from layover.plugins.people.channels.twins import Outbox
 from layover.ports.channels import ChannelBusy, ChannelRefused
-from layover.values.channels import Address, ChannelKind, Channels, NoticeLinks
+from layover.values.channels import Address, Channels, NoticeLinks
 from support.notices import NOW, the_notice
 from support.services import Answer, served
 
-TO = Address(channel=ChannelKind.TEAMS, to="TEAMS_WEBHOOK")
+TO = Address(channel="teams", to="TEAMS_WEBHOOK")
 LINKS = NoticeLinks(
     console="https://layover.example.com/console/1", decide="https://layover.example.com/decide/s3"
 )
 KEY = "s3cr-et"
 
 
-class Reader:
+class Kept(Secret):
     """A secret, as it was read before and as it is now."""
 
     def __init__(self, *values: str) -> None:
+        super().__init__(TO.to)
         self.values = values
 
-    async def __call__(self, name: str, fresh: bool) -> str:
-        """See `ReadSecret`."""
+    async def aget(self, *, fresh: bool = False) -> str:
         return self.values[-1 if fresh else 0]
 
 
-async def send(reader: Any, client: MakeClient = DirectClient, **settings: Any) -> str:
+async def send(secret: Secret, client: MakeClient = DirectClient, **settings: Any) -> str:
     """Send one message."""
     sender = TeamsSender(
         client,
         Channels(),
-        reader,
+        lambda name: secret,
         **({"plain_hosts": frozenset({"127.0.0.1"})} | settings),
         now=lambda: NOW,
     )
@@ -66,14 +67,14 @@ async def send(reader: Any, client: MakeClient = DirectClient, **settings: Any) 
 )
 async def test_secret_that_is_no_https_url_is_never_shown(url: str, to_do: str) -> None:
     with pytest.raises(ChannelRefused, match=to_do) as caught:
-        await send(Reader(url), plain_hosts=frozenset())
+        await send(Kept(url), plain_hosts=frozenset())
     assert KEY not in "".join(format_exception(caught.value))
 
 
 async def test_secret_without_a_value_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEAMS_WEBHOOK", raising=False)
     with pytest.raises(ChannelRefused, match="TEAMS_WEBHOOK") as caught:
-        await send(SecretReader())
+        await send(Secret(TO.to))
     assert isinstance(caught.value.__cause__, ConfigurationError)
 
 
@@ -87,7 +88,7 @@ async def test_redirect_is_refused(status: int) -> None:
 
     async with served(respond) as url:
         with pytest.raises(ChannelRefused, match="never followed"):
-            await send(Reader(f"{url}/{KEY}"))
+            await send(Kept(f"{url}/{KEY}"))
     assert requests == [f"/{KEY}"]
 
 
@@ -110,7 +111,7 @@ async def test_pause_is_what_the_service_asks_for_within_reason(
 ) -> None:
     async with served(lambda *_: (429, {"retry-after": header}, b"")) as url:
         with pytest.raises(ChannelBusy) as caught:
-            await send(Reader(f"{url}/{KEY}"))
+            await send(Kept(f"{url}/{KEY}"))
     assert caught.value.after == pause
     assert KEY not in str(caught.value)
 
@@ -119,14 +120,14 @@ async def test_workflow_that_is_gone_has_to_be_made_again() -> None:
     teams = LocalTeams(Outbox(), deleted=frozenset({f"/{KEY}"}))
     async with served(teams.respond) as url:
         with pytest.raises(ChannelRefused, match="see that the workflow is there") as caught:
-            await send(Reader(f"{url}/{KEY}"))
+            await send(Kept(f"{url}/{KEY}"))
     assert KEY not in str(caught.value)
 
 
 async def test_url_that_was_rotated_is_read_again() -> None:
     teams = LocalTeams(Outbox(), deleted=frozenset({"/old"}))
     async with served(teams.respond) as url:
-        await send(Reader(f"{url}/old", f"{url}/new"))
+        await send(Kept(f"{url}/old", f"{url}/new"))
     assert len(teams.cards) == 1
 
 
@@ -134,7 +135,7 @@ async def test_url_that_was_rotated_is_read_again() -> None:
 async def test_url_is_in_no_log(client: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with served(LocalTeams(Outbox()).respond) as url:
-        await send(Reader(f"{url}/{KEY}?sig={KEY}"), client=client)
+        await send(Kept(f"{url}/{KEY}?sig={KEY}"), client=client)
     assert KEY not in caplog.text
 
 
@@ -147,7 +148,7 @@ async def test_query_of_a_workflow_arrives_as_it_is() -> None:
         return 202, {}, b""
 
     async with served(respond) as url:
-        await send(Reader(f"{url}/workflows/1/triggers/manual/paths/invoke?{query}\n"))
+        await send(Kept(f"{url}/workflows/1/triggers/manual/paths/invoke?{query}\n"))
     assert paths == [f"/workflows/1/triggers/manual/paths/invoke?{query}"]
 
 

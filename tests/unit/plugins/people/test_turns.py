@@ -7,11 +7,11 @@ import pytest
 
 from layover.plugins.people.turns import KEPT_BACK, Turns
 from layover.ports.channels import ChannelBusy
-from layover.values.channels import Address, ChannelKind
+from layover.values.channels import Address
 from support.worlds.loops import LoopClock, LoopDeadline, skipping
 
-PAYOUTS = Address(channel=ChannelKind.SLACK, to="#payouts")
-BEA = Address(channel=ChannelKind.MAIL, to="bea@example.com")
+PAYOUTS = Address(channel="slack", to="#payouts")
+BEA = Address(channel="mail", to="bea@example.com")
 TIME = KEPT_BACK.total_seconds() + 10
 
 

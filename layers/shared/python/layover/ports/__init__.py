@@ -8,9 +8,9 @@ from layover.ports.channels import (
     DecisionLinks,
     Deliveries,
     PressBook,
+    PressPorts,
+    Replies,
     Sender,
-    SlackPorts,
-    SlackReplies,
 )
 from layover.ports.grants import GrantPorts, Grants, Sealer, TokenEndpoints
 from layover.ports.journal import (
@@ -141,8 +141,10 @@ __all__ = [
     "Operations",
     "Overview",
     "PressBook",
+    "PressPorts",
     "PushLater",
     "RecallStore",
+    "Replies",
     "RequestKey",
     "Reservation",
     "RunCommands",
@@ -155,8 +157,6 @@ __all__ = [
     "Sender",
     "SentMessage",
     "SetAside",
-    "SlackPorts",
-    "SlackReplies",
     "SocketPorts",
     "Sockets",
     "StaleCall",

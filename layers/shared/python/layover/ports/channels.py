@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from layover.errors import LayoverError, RetryableError
 from layover.values.base import Time, Value
-from layover.values.channels import Address, ChannelKind, Channels, Notice, NoticeLinks
+from layover.values.channels import Address, Channels, Notice, NoticeLinks
 
 
 class ChannelRefused(LayoverError):
@@ -112,12 +112,13 @@ class DecisionLinks(Protocol):
         ...
 
 
-class SlackReplies(Protocol):
-    """Answers the one person who has pressed something in Slack. Both raise as `Sender.send` does, within the
-    three seconds that a press may take."""
+class Replies(Protocol):
+    """Answers the one person who has pressed something in a message. Both raise as `Sender.send` does, within
+    the three seconds that a press may take."""
 
     async def tell(self, reply_url: str, text: str) -> None:
-        """Show a text to this person only. `reply_url`: of the press; one that is not Slack's is refused."""
+        """Show a text to this person only. `reply_url`: of the press; one that is not the
+        service's is refused."""
         ...
 
     async def open_form(self, trigger: str, form: Mapping[str, Any]) -> None:
@@ -136,12 +137,12 @@ class PressBook(Protocol):
 
 
 @dataclass(frozen=True)
-class SlackPorts:
-    """The ports of presses in Slack. `signing_secret`: returns the secret by which Slack signs; raises
-    ConfigurationError, RetryableError."""
+class PressPorts:
+    """The ports of presses in one channel. `signing_secret`: returns the secret by which its service signs;
+    raises ConfigurationError, RetryableError."""
 
     signing_secret: Callable[[], Awaitable[str]]
-    replies: SlackReplies
+    replies: Replies
     book: PressBook
 
 
@@ -150,10 +151,10 @@ class ChannelPorts:
     """The ports of channels."""
 
     config: Channels = field(default_factory=Channels)
-    senders: Mapping[ChannelKind, Sender] = field(default_factory=dict)
+    senders: Mapping[str, Sender] = field(default_factory=dict)
     deliveries: Deliveries | None = None
     links: DecisionLinks | None = None
     base_url: str = ""
     """The API's URL, without a slash at its end: links begin with it."""
-    slack: SlackPorts | None = None
-    """None: nobody decides in Slack here."""
+    presses: Mapping[str, PressPorts] = field(default_factory=dict)
+    """Of the channels in which people decide here, by their names."""

@@ -141,7 +141,7 @@ async def _put(table: Table, record: Put, run_id: str, now: datetime, dice: Dice
 
 
 def _place(address: Address) -> dict[str, str]:
-    return {"channel": address.channel.value, "to": address.to}
+    return {"channel": address.channel, "to": address.to}
 
 
 def _read(item: Item) -> Delivery:

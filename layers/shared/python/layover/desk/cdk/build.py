@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 
 from layover.desk.cdk import certificates
@@ -38,8 +39,8 @@ PYTHON = "3.13"
 LIMIT_MB = 70.0
 """Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions, but each megabyte costs time in a
 cold start."""
-LEFT_OUT = ("desk", "cdk.py", "testing/contracts", INSTALLED)
-"""Folders of layover that no function needs: the one-machine system, the deployment, tests."""
+LEFT_OUT = ("desk", "cdk.py", "testing/contracts", "plugins/people/**/twin*.py", INSTALLED)
+"""Patterns of what no function needs: the one-machine system, the deployment, tests."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter. Only they differ from machine to machine."""
 UNUSED = (
@@ -231,7 +232,8 @@ def _check_certificates(bundle: Path) -> None:
 def _left_out(folder: str, names: list[str]) -> set[str]:
     rubbish = {n for n in names if n == "__pycache__" or n.endswith(".pyc")}
     inside = Path(folder).relative_to(PACKAGE)
-    return rubbish | {n for n in names if (inside / n).as_posix() in LEFT_OUT}
+    places = {name: (inside / name).as_posix() for name in names}
+    return rubbish | {n for n, at in places.items() if any(fnmatch(at, p) for p in LEFT_OUT)}
 
 
 def _empty(folder: Path) -> None:

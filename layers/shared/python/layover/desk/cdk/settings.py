@@ -24,6 +24,7 @@ from pydantic import (
 
 from layover.desk.cdk.providers import ContextWindows, FurtherProviders, keys_of
 from layover.errors import ConfigurationError, nearest, unknown_name
+from layover.plugins.people.config import read_channels, secrets_of
 from layover.project import FILE, read
 from layover.values.channels import Channels
 from layover.values.deployment.providers import (
@@ -394,7 +395,7 @@ class Settings(BaseModel):
     tool_policies: tuple[Statement, ...] = ()
     """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the same functions."""
     channels: Mapping[str, Any] = Field(default={})
-    """The places in which people are told of calls that wait for them (`layover.values.channels.Channels`).
+    """The places in which people are told of calls that wait for them (`layover.plugins.people.config`).
     Without it nobody is told by Layover."""
     channel_secrets: Mapping[str, str] = Field(default={})
     """As `tool_secrets`, for channels: `SLACK_BOT_TOKEN`, `SLACK_SIGNING_SECRET`, and the URLs of Teams by
@@ -509,7 +510,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _reaches_its_channels(self) -> Self:
         try:
-            needed = self.places.secrets
+            needed = secrets_of(self.places)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
         if missing := [name for name in needed if name not in self.channel_secrets]:
@@ -628,7 +629,7 @@ class Settings(BaseModel):
     @cached_property
     def places(self) -> Channels:
         """The channels, read."""
-        return Channels.parse(self.channels) if self.channels else Channels()
+        return read_channels(self.channels) if self.channels else Channels()
 
     @property
     def channels_parameter(self) -> str:

@@ -20,6 +20,9 @@ from layover.desk.cli.evals import NotRun, agents_of
 from layover.desk.local.doors import LOOPBACK
 from layover.desk.local.serve import variables_of
 from layover.errors import LayoverError, RetryableError, unknown_name
+from layover.plugins.people.channel import Services
+from layover.plugins.people.channels import CHANNELS
+from layover.plugins.people.config import read_channels, secrets_of
 from layover.ports import secrets
 from layover.ports.channels import ChannelBusy, Sender
 from layover.project import Project
@@ -27,10 +30,7 @@ from layover.values.base import strict_json
 from layover.values.channels import (
     ITSELF,
     OWNER,
-    SLACK_SIGNING,
-    SLACK_TOKEN,
     Address,
-    ChannelKind,
     Channels,
     Notice,
     NoticeKind,
@@ -41,7 +41,6 @@ from layover.values.runs.views import OpenApproval
 from layover.values.text import drop_controls
 
 VARIABLE = "LAYOVER_CHANNELS"
-_SLACK_SECRETS = (SLACK_TOKEN, SLACK_SIGNING)
 SEND_LIMIT_S = 30.0
 """Seconds that one address may take."""
 
@@ -81,7 +80,7 @@ class ChannelsDoctor:
     channels: Channels
     rules: Sequence[Rule] = ()
     read_secret: Callable[[str], str] = lambda name: Secret(name).get()
-    senders: Mapping[ChannelKind, Sender] = field(default_factory=dict)
+    senders: Mapping[str, Sender] = field(default_factory=dict)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what was checked, without sending anything."""
@@ -89,7 +88,7 @@ class ChannelsDoctor:
         yield Finding("ok", "channels", f"{_count(groups, 'group')}, {_count(people, 'person')}")
         yield from self._reach()
         yield from self._people()
-        for name in self.channels.secrets:
+        for name in secrets_of(self.channels):
             yield self._secret(name)
 
     def _reach(self) -> Iterator[Finding]:
@@ -128,20 +127,25 @@ class ChannelsDoctor:
                         f"{person.mail} is told and may not decide: add {group!r} to the person's "
                         "`groups`, which also have to be in their token",
                     )
-            if any(address.channel is ChannelKind.SLACK for address in addresses):
-                yield from _on_slack(group, members)
+            names = {address.channel for address in addresses}
+            for warning in (w for c in CHANNELS if c.name in names for w in c.warnings(members)):
+                yield Finding("warn", group, warning)
 
     def _secret(self, name: str) -> Finding:
         try:
             value = self.read_secret(name)
         except LayoverError as error:
             return Finding("FAIL", name, str(error))
-        url = urlsplit(value.strip())
-        if name not in _SLACK_SECRETS and url.scheme != "https" and url.hostname not in LOOPBACK:
-            return Finding(
-                "FAIL", name, "does not begin with https://: copy the URL of the workflow's webhook"
-            )
+        url, thing = urlsplit(value.strip()), self._webhook(name)
+        if thing and url.scheme != "https" and url.hostname not in LOOPBACK:
+            return Finding("FAIL", name, f"does not begin with https://: copy the URL of {thing}")
         return Finding("ok", name, "is there")
+
+    def _webhook(self, secret: str) -> str:
+        """Return that whose URL is in a secret; an empty text if the secret has none."""
+        addresses = self.channels.addresses(self.channels.groups)
+        names = [address.channel for address in addresses if address.to == secret]
+        return next((c.webhook for c in CHANNELS if c.webhook and c.name in names), "")
 
     async def send(self, groups: Iterable[str], by: str, console: str) -> list[Finding]:
         """Send a test to each address of some groups, one after the other: services limit their rates.
@@ -158,10 +162,10 @@ class ChannelsDoctor:
         ]
 
     async def _send(self, address: Address, by: str, console: str) -> Finding:
-        name = f"{address.channel.value} {address.to}"
+        name = f"{address.channel} {address.to}"
         sender = self.senders.get(address.channel)
         if sender is None:
-            return Finding("FAIL", name, f"nothing here sends to {address.channel.value}")
+            return Finding("FAIL", name, f"nothing here sends to {address.channel}")
         try:
             async with asyncio.timeout(SEND_LIMIT_S):
                 reference = await sender.send(
@@ -287,7 +291,7 @@ def main(
         print(f"layover: {source}", file=sys.stderr)
         return USAGE
     try:
-        channels = Channels.parse(strict_json(source.text))
+        channels = read_channels(strict_json(source.text))
     except ValueError as error:
         return report([Finding("FAIL", source.place, f"is not JSON: {error}")])
     except LayoverError as error:
@@ -314,28 +318,22 @@ def main(
     return max(code, report(sent))
 
 
-def senders_of(channels: Channels, groups: Iterable[str]) -> Mapping[ChannelKind, Sender]:
+def senders_of(channels: Channels, groups: Iterable[str]) -> Mapping[str, Sender]:
     """Return the senders to groups, with this process's variables and credentials. Raises ConfigurationError
     if there is no region."""
     from layover.adapters.aws.services import AwsServices
     from layover.adapters.http.choice import choose_client
-    from layover.plugins.people.adapters.mail import MailSender, mail_client
-    from layover.plugins.people.adapters.teams import TeamsSender
 
     variables = dict(os.environ)
-    make_client = choose_client(variables)
-    kinds = {address.channel for address in channels.addresses(groups)}
-    senders: dict[ChannelKind, Sender] = {
-        ChannelKind.TEAMS: TeamsSender(make_client, channels, plain_hosts=frozenset(LOOPBACK))
-    }
-    if ChannelKind.SLACK in kinds:
-        from layover.plugins.people.adapters.slack import BASE_URL, SlackSender
-
-        url = variables.get("LAYOVER_SLACK_URL", BASE_URL)
-        senders[ChannelKind.SLACK] = SlackSender(Secret(SLACK_TOKEN), url, make_client, channels)
-    if ChannelKind.MAIL in kinds:
-        senders[ChannelKind.MAIL] = MailSender(mail_client(AwsServices(variables)), channels)
-    return senders
+    services = Services(
+        channels,
+        variables,
+        choose_client(variables),
+        lambda: AwsServices(variables),
+        plain_hosts=frozenset(LOOPBACK),
+    )
+    used = {address.channel for address in channels.addresses(groups)}
+    return {c.name: c.make_sender(services) for c in CHANNELS if c.name in used}
 
 
 def _use_account(project: Project) -> None:
@@ -374,22 +372,6 @@ def unknown_groups(channels: Channels, groups: Iterable[str]) -> str | None:
     """Return the refusal of groups that have no address, if there are any."""
     wrong = next((group for group in groups if group not in channels.groups), None)
     return None if wrong is None else unknown_name("group", wrong, channels.groups)
-
-
-def _on_slack(group: str, members: Sequence[Any]) -> Iterator[Finding]:
-    if not members:
-        yield Finding(
-            "warn",
-            group,
-            "is told in Slack, and nobody of `people` is in it: every press is refused",
-        )
-    for person in members:
-        if person.slack is None:
-            yield Finding(
-                "warn",
-                group,
-                f"{person.mail} cannot decide in Slack: add the person's `slack` id (U...)",
-            )
 
 
 def _count(items: Any, word: str) -> str:

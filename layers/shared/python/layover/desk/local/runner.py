@@ -21,7 +21,7 @@ from layover.desk.local.aws.emulator import BUCKET_NAME, STATE_MACHINE_ARN, TABL
 from layover.desk.local.aws.outbox import StoredOutbox
 from layover.desk.local.aws.queue import Poller
 from layover.desk.local.aws.storage import StorageFailed
-from layover.desk.local.channels.services import SIGNING_SECRET, TOKEN, ChannelServices
+from layover.desk.local.channels import ChannelServices
 from layover.desk.local.functions.clock_file import ClockFile
 from layover.desk.local.functions.execution_environment import FunctionSpec
 from layover.desk.local.functions.invocation import REGION, Invocation, InvokeResult
@@ -44,8 +44,9 @@ from layover.desk.local.settings import (
 from layover.desk.local.terminal import show
 from layover.desk.local.terminal.show import RunWatch
 from layover.errors import ConfigurationError
+from layover.plugins.people.config import read_channels
 from layover.values.base import strict_json
-from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN, Channels
+from layover.values.channels import Channels
 from layover.values.decision import BusEvent
 from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS, READERS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
@@ -296,7 +297,7 @@ class Runner:
         if not text or NOTIFY not in self.settings.function_names():
             return None
         try:
-            return Channels.parse(strict_json(text))
+            return read_channels(strict_json(text))
         except (ValueError, ConfigurationError) as error:
             raise RunnerFailed(f"LAYOVER_CHANNELS: {error}") from error
 
@@ -305,18 +306,11 @@ class Runner:
             # A key in the path: pages of a browser could ask here as well.
             prefix = f"channels/{secrets.token_hex(8)}"
             outbox = StoredOutbox(self.aws.storage)
-            self.channel_services = ChannelServices(f"{self.url}/_local/{prefix}", outbox)
+            self.channel_services = ChannelServices(
+                f"{self.url}/_local/{prefix}", outbox, self._channels
+            )
             self._front.add_service(prefix, self.channel_services.respond)
-            self.aws.serve_mail(self.channel_services)
-
-    def _channel_variables(self) -> dict[str, str]:
-        """Return the variables by which functions find the services of channels."""
-        services = self.channel_services
-        if services is None or self._channels is None:
-            return {}
-        urls = {name: services.teams_url(name) for name in self._channels.secrets}
-        own = {SLACK_TOKEN: TOKEN, SLACK_SIGNING: SIGNING_SECRET}
-        return {**urls, **own, "LAYOVER_SLACK_URL": services.slack_url}
+            self.aws.serve_channels(self.channel_services)
 
     async def _stop_executions(self) -> None:
         self.left_open = await asyncio.to_thread(self.aws.stop_executions)
@@ -343,7 +337,7 @@ class Runner:
             "LAYOVER_CONNECTIONS_KEY": str(self._data / "connections.key"),
             "LAYOVER_CONNECTIONS_URL": f"{self.url}{CONNECTED}",
             "LAYOVER_API_URL": self.url,
-            **self._channel_variables(),
+            **(self.channel_services.variables if self.channel_services else {}),
         }
 
     def _spec(self, name: str, common: Mapping[str, str]) -> FunctionSpec:

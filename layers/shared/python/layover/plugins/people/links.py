@@ -109,7 +109,7 @@ def console_link(ports: ChannelPorts, run_id: str, tool_call_id: str) -> NoticeL
 
 
 async def make_links(
-    runtime: Runtime, run: RunMeta, call: CallRecord, address: Address, now: datetime
+    runtime: Runtime, run: RunMeta, call: CallRecord, address: Address
 ) -> NoticeLinks:
     """Return the links of a message that asks for a decision: with one that decides, if the address reaches
     one person, who may."""
@@ -122,25 +122,17 @@ async def make_links(
     open_call = OpenApproval.of(
         call, run.agent, run_id=run.id, thread_id=run.thread_id, agent=run.agent
     )
-    decide = await _make(runtime, person, run.owner, open_call, now)
+    decide = await make_link(runtime, person, run.owner, open_call)
     return links.model_copy(update={"decide": decide})
 
 
-async def make_link(
-    runtime: Runtime, person: Person, owner: str, run_id: str, call: OpenApproval
-) -> str | None:
+async def make_link(runtime: Runtime, person: Person, owner: str, call: OpenApproval) -> str | None:
     """Return the URL at which this person decides a waiting call. None: the person may not decide it, the
     call waits for something that no link can give, or this deployment makes no links."""
-    assert call.run_id == run_id
-    return await _make(runtime, person, owner, call, runtime.clock.now())
-
-
-async def _make(
-    runtime: Runtime, person: Person, owner: str, call: OpenApproval, now: datetime
-) -> str | None:
     ports = runtime.channels
     if ports.links is None or not ports.base_url or call.kind not in _KINDS:
         return None
+    now = runtime.clock.now()
     latest = now + MAX_AGE
     expires_at = latest if call.expires_at is None else min(call.expires_at, latest)
     if expires_at <= now or not may_decide(actor_of(person), owner, call.approval):

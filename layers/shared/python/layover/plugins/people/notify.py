@@ -30,7 +30,6 @@ from layover.values.channels import (
     ITSELF,
     OWNER,
     Address,
-    ChannelKind,
     Notice,
     NoticeKind,
     NoticeLinks,
@@ -121,6 +120,11 @@ class _Wait:
         assert self.ports.deliveries is not None
         return self.ports.deliveries
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """The place of the call in the journal."""
+        return self.run.owner, self.run.id, self.call.key
+
     @cached_property
     def decision(self) -> Decision | None:
         """The decision of the attempt: an earlier one is kept with the call."""
@@ -201,9 +205,7 @@ class _Wait:
         claim = await self._claim(id, address)
         if not isinstance(claim, Claim):
             return
-        links = await make_links(
-            self.runtime, self.run, self.call, address, self.runtime.clock.now()
-        )
+        links = await make_links(self.runtime, self.run, self.call, address)
         try:
             reference = await self._send(address, notice, links, once=id, unsure=claim.unsure)
         except ChannelBusy:
@@ -281,26 +283,23 @@ class _Wait:
     async def _requests(self) -> list[Delivery]:
         """Return the messages that ask for this attempt, or may do so."""
         prefix, outcome = f"{self.attempt:04d}-", f"{self.attempt:04d}-{NoticeKind.DECIDED}-"
-        messages = await self.deliveries.of_call(self.run.owner, self.run.id, self.call.key)
+        messages = await self.deliveries.of_call(*self.place)
         requests = [m for m in messages if m.id.startswith(prefix) and not m.id.startswith(outcome)]
         return [message for message in requests if not message.is_free]
 
     async def _claim(self, id: str, address: Address) -> Claim | Delivery:
-        place = (self.run.owner, self.run.id, self.call.key)
-        return await self.deliveries.claim(*place, id, address)
+        return await self.deliveries.claim(*self.place, id, address)
 
     async def _note(self, id: str, reference: str) -> None:
-        place = (self.run.owner, self.run.id, self.call.key)
-        await self.deliveries.note_sent(*place, id, reference)
+        await self.deliveries.note_sent(*self.place, id, reference)
 
     async def _give_back(self, id: str, claim: Claim) -> None:
         """A service that is busy has certainly not got the message: whoever comes next need not ask it."""
-        place = (self.run.owner, self.run.id, self.call.key)
-        await self.deliveries.give_back(*place, id, claim)
+        await self.deliveries.give_back(*self.place, id, claim)
 
     def _id(self, kind: NoticeKind, n: int, address: Address) -> str:
         """Return the id of a message. It is unique among those of all runs: a service is asked for it."""
-        place = (self.run.id, self.call.key, address.channel.value, address.to)
+        place = (self.run.id, self.call.key, address.channel, address.to)
         digest = sha256("\n".join(place).encode("utf-8", "surrogatepass")).hexdigest()[:24]
         return f"{self.attempt:04d}-{kind.value}-{n}-{digest}"
 
@@ -319,19 +318,19 @@ class _Wait:
             if address.to != ITSELF:
                 places.append(address)
             elif person is not None:
-                to = person.mail if address.channel is ChannelKind.MAIL else person.slack
+                to = person.place_on(address.channel)
                 places += [Address(channel=address.channel, to=to)] if to else []
         return list(dict.fromkeys(places))
 
     def _sender(self, address: Address) -> Sender:
         sender = self.ports.senders.get(address.channel)
         if sender is None:
-            raise ChannelRefused(f"{address.channel.value} is not set up in this deployment")
+            raise ChannelRefused(f"{address.channel} is not set up in this deployment")
         return sender
 
     async def _now(self) -> "_Wait":
         """Return the call as it is now."""
-        call = await self.runtime.journal.runs.call(self.run.owner, self.run.id, self.call.key)
+        call = await self.runtime.journal.runs.call(*self.place)
         return replace(self, call=call or self.call)
 
 
@@ -343,14 +342,14 @@ async def _try_each(
     room = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def try_one(address: Address, tell: Callable[[], Awaitable[object]]) -> Exception | None:
-        context = {"run_id": wait.run.id, "channel": address.channel.value}
+        context = {"run_id": wait.run.id, "channel": address.channel}
         try:
             async with room:
                 await tell()
         except ChannelRefused as error:
             # The same would be refused again. The error says what the deployer has to do.
             logger.error("a channel refused a message: %s", error, extra=context)
-            wait.runtime.metrics.count(Metric.CHANNEL_REFUSED, channel=address.channel.value)
+            wait.runtime.metrics.count(Metric.CHANNEL_REFUSED, channel=address.channel)
         except NotFound as error:
             return error
         except RetryableError as error:

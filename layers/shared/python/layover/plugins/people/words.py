@@ -126,6 +126,17 @@ def _wish(notice: Notice) -> list[tuple[str, str]]:
     return pairs
 
 
+def rest(
+    notice: Notice, channels: Channels | None = None
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the lines and the facts that stand below the headline, in a message that does not change. One
+    about a decision repeats no more than what was decided: the message of the request has the rest."""
+    lines, pairs = outcome(notice, channels).splitlines(), facts(notice, channels)
+    if notice.kind is not NoticeKind.DECIDED:
+        return lines, pairs
+    return lines[1:], [pair for pair in pairs if pair[0] in ("Agent", "Tool", "Requested by")]
+
+
 def outcome(notice: Notice, channels: Channels | None = None) -> str:
     """Return what was decided, by whom, with which changes and why; the votes, if more are needed. Empty:
     nobody has decided anything. Its first line is the verdict, each change and the reason have a line.

@@ -116,14 +116,11 @@ class Environment(BaseModel):
     connections_url: str = Field(default="", alias="LAYOVER_CONNECTIONS_URL")
     """URL of the page to which services send users back."""
     channels: str = Field(default="", alias="LAYOVER_CHANNELS")
-    """The channels to people, as JSON (`layover.values.channels.Channels`): on one
-    machine."""
+    """The channels to people, as JSON (`layover.plugins.people.config`): on one machine."""
     channels_parameter: str = Field(default="", alias="LAYOVER_CHANNELS_PARAMETER")
     """SSM parameter with the same document."""
     api_url: str = Field(default="", alias="LAYOVER_API_URL")
     """URL of the HTTP API: links in messages begin with it."""
-    slack_url: str = Field(default="https://slack.com/api", alias="LAYOVER_SLACK_URL")
-    """URL of Slack's Web API; tests and one machine have another."""
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")

@@ -17,6 +17,7 @@ from layover.desk.cdk.constructs.acknowledge import acknowledge
 from layover.desk.cdk.constructs.time import duration
 from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, KEPT, NOTIFY, PAUSE_FACTOR
 from layover.desk.cdk.settings import Settings
+from layover.plugins.people.channel import Grant
 from layover.values.decision import BusEvent
 
 SOURCE = "layover"
@@ -100,21 +101,20 @@ class ChannelQueue(Construct):
         )
 
 
-def identities(scope: Construct) -> str:
-    """Return the ARN of all identities of SES: an account in its sandbox also checks that of whoever gets a
-    mail."""
+def resource_of(scope: Construct, grant: Grant) -> str:
+    """Return the ARN of what a channel's grant is for."""
     return Stack.of(scope).format_arn(
-        service="ses",
-        resource="identity",
+        service=grant.service,
+        resource=grant.kind,
         resource_name="*",
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
 
 
-def mail_statement(scope: Construct, settings: Settings) -> iam.PolicyStatement:
-    """Return the permission to send mail from the one address of the settings."""
+def statement_of(scope: Construct, grant: Grant) -> iam.PolicyStatement:
+    """Return the permission that a channel asks for."""
     return iam.PolicyStatement(
-        actions=["ses:SendEmail"],
-        resources=[identities(scope)],
-        conditions={"StringEquals": {"ses:FromAddress": settings.places.mail_from}},
+        actions=list(grant.actions),
+        resources=[resource_of(scope, grant)],
+        conditions=grant.conditions,
     )

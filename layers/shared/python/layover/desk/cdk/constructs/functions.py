@@ -12,7 +12,7 @@ from constructs import Construct
 from layover.desk.cdk.build import HANDLERS, USER_AGENTS
 from layover.desk.cdk.calls import CALLS, SEALS, Calls
 from layover.desk.cdk.constructs.acknowledge import acknowledge, spelled
-from layover.desk.cdk.constructs.channels import identities, mail_statement
+from layover.desk.cdk.constructs.channels import resource_of, statement_of
 from layover.desk.cdk.constructs.database import RUNTIME_ROLE, Address
 from layover.desk.cdk.constructs.identity import Identity
 from layover.desk.cdk.constructs.layer import ARCHITECTURE, RUNTIME, Layer
@@ -48,7 +48,8 @@ from layover.desk.cdk.variables import (
     WINDOWS,
     check_size,
 )
-from layover.values.channels import SLACK_SIGNING, SLACK_TOKEN
+from layover.plugins.people.channel import Grant
+from layover.plugins.people.config import grants_of, secrets_of
 
 MIGRATE = "migrate"
 STREAMS = "streams"
@@ -248,11 +249,10 @@ class Functions(Construct):
     def _secrets_of_channels(self, name: str) -> dict[str, str]:
         if not self._reaches_people(name):
             return {}
-        # `notify` only sends, and `api` posts nothing to Teams.
-        names = (SLACK_TOKEN, SLACK_SIGNING) if name != NOTIFY else self._settings.places.secrets
-        secrets = self._settings.channel_secrets
-        unused = SLACK_SIGNING if name == NOTIFY else None
-        return {each: secrets[each] for each in names if each in secrets and each != unused}
+        # `notify` only sends, and `api` only takes what people press.
+        sends = name == NOTIFY
+        names = secrets_of(self._settings.places, to_send=sends, to_answer=not sends)
+        return {each: self._settings.channel_secrets[each] for each in names}
 
     def _of_traces(self, name: str) -> dict[str, str | None]:
         settings = self._settings
@@ -335,7 +335,7 @@ class Functions(Construct):
             *statements(calls, self._deployment.resources),
             *self._secrets(name, each),
             *self._seals(name),
-            *self._mails(name),
+            *(statement_of(self, grant) for grant in self._grants(name)),
             *model_statements(self, self._settings, asks=each.model, embeds=EMBEDS in READS[name]),
         ):
             role.add_to_policy(statement)
@@ -409,10 +409,9 @@ class Functions(Construct):
                 },
             )
 
-    def _mails(self, name: str) -> Iterator[iam.PolicyStatement]:
-        """Yield the permission to send mail, if a channel is a mailbox."""
-        if name == NOTIFY and self._settings.places.mail_from:
-            yield mail_statement(self, self._settings)
+    def _grants(self, name: str) -> list[Grant]:
+        """Return what the channels ask for."""
+        return grants_of(self._settings.places) if name == NOTIFY else []
 
     def _log_streams(self, name: str) -> str:
         return Stack.of(self).format_arn(
@@ -436,8 +435,8 @@ class Functions(Construct):
             reasons[on.connections] = "Connections get their ids when they are opened."
         for model in anywhere(self._settings):
             reasons[model] = "An inference profile answers in regions that AWS chooses."
-        if name == NOTIFY:
-            reasons[identities(self)] = "The sender's address limits what it sends."
+        for grant in self._grants(name):
+            reasons[resource_of(self, grant)] = grant.reason
         if calls.executions:
             reasons[on.executions] = "Executions of the one machine have their own names."
         rules = (

@@ -27,7 +27,7 @@ from layover.desk.local.aws.states.service import StepFunctions
 from layover.desk.local.aws.states.tasks import Tasks, function_name
 from layover.desk.local.aws.storage import Storage
 from layover.desk.local.aws.wsgi import Environ, StartResponse, WsgiServer
-from layover.desk.local.channels.services import MAILS, ChannelServices
+from layover.desk.local.channels import ChannelServices
 from layover.desk.local.functions.invocation import ACCOUNT, REGION, LambdaError
 from layover.desk.local.functions.lambda_service import LambdaService
 from layover.desk.local.http.socket_front import WebSocketFront
@@ -90,7 +90,7 @@ class Services:
         self.access_key = access_key or make_access_key()
         self.queue = Queue(storage, queued)
         self.channels: ChannelServices | None = None
-        """The services that reach people, of which SES is one; None: there are no channels."""
+        """The services that reach people, of which AWS has some; None: there are no channels."""
         self.events = Events(storage, watch.on_event if watch else None, self.queue)
         self.dynamodb = DynamoDB(storage, watch.on_item if watch else None)
         self.states = StepFunctions(storage, Tasks(functions, self.dynamodb))
@@ -132,8 +132,8 @@ class Services:
             return self._call_states(operation, request.body).on_the_wire()
         if target == "AWSEvents.PutEvents":
             return self._put_events(request.body).on_the_wire()
-        if self.channels is not None and (request.method, request.path) == ("POST", MAILS):
-            status, pairs, body = self.channels.send_mail(request.headers, request.body)
+        if self.channels is not None and (answer := self.channels.respond_as_aws(request)):
+            status, pairs, body = answer
             return Response(HTTPStatus(status), body, tuple(pairs.items()))
         return None
 
@@ -276,8 +276,8 @@ class AwsServer:
         """Return the file with all that the services keep."""
         return self._storage
 
-    def serve_mail(self, channels: ChannelServices) -> None:
-        """Let SES take mails."""
+    def serve_channels(self, channels: ChannelServices) -> None:
+        """Let the services that reach people and are AWS's take messages."""
         self._services.channels = channels
 
     def storage_problem(self) -> str | None:

@@ -3,7 +3,7 @@
 import json
 
 from layover.desk.local.aws.storage import Storage
-from layover.desk.local.channels import Outbox
+from layover.plugins.people.channels.twins import Outbox
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS outbox (number INTEGER PRIMARY KEY, message TEXT NOT NULL)"
 

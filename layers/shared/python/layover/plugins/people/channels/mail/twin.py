@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from email.utils import parseaddr
 from typing import Any
 
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.rate import Rate
+from layover.plugins.people.channels.twins import Answer, Outbox, Rate, Twin
 
 RATE = 14
 """Mails in a second: what an account has when it leaves the sandbox."""
@@ -46,7 +45,10 @@ _OWN_HEADERS = frozenset(
 _URL = re.compile(r"^https?://\S+$", re.M)
 """A link of the mail's own: those in the words of others share their line."""
 
-Answer = tuple[int, dict[str, str], bytes]
+
+def make_twin(outbox: Outbox, url: str) -> Twin:
+    """Return SES, which is asked at the endpoint of AWS."""
+    return Twin(LocalSes(outbox).respond, aws_path=_PATH)
 
 
 class _Refusal(Exception):

@@ -10,7 +10,7 @@ from layover.adapters.aws.client import AwsClient
 from layover.adapters.aws.retries import THROTTLES, NoAnswer, RetryRules, ServiceError
 from layover.adapters.aws.services import AwsServices
 from layover.errors import RetryableError
-from layover.plugins.people.mails import Mail, write_mail
+from layover.plugins.people.channels.mail.mails import Mail, write_mail
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, Channels, Notice, NoticeLinks
 

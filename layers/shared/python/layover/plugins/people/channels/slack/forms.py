@@ -10,7 +10,7 @@ from typing import Any
 
 from layover.approvals.decide import Verdict
 from layover.errors import DecisionInvalid
-from layover.plugins.people.block_kit import (
+from layover.plugins.people.channels.slack.block_kit import (
     FORM,
     MAX_FIELD,
     MAX_TEXT,

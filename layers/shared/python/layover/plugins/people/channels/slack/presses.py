@@ -18,8 +18,16 @@ from layover.errors import (
     RequestError,
     RetryableError,
 )
-from layover.plugins.people.block_kit import APPROVE, DENY, FORM, FORMS, CallRef, Json
-from layover.plugins.people.slack_forms import (
+from layover.plugins.people.channels.slack import SLACK
+from layover.plugins.people.channels.slack.block_kit import (
+    APPROVE,
+    DENY,
+    FORM,
+    FORMS,
+    CallRef,
+    Json,
+)
+from layover.plugins.people.channels.slack.forms import (
     FormErrors,
     errors_by_block,
     form_view,
@@ -27,9 +35,9 @@ from layover.plugins.people.slack_forms import (
     read_reason,
     text_view,
 )
-from layover.ports.channels import SlackPorts
+from layover.ports.channels import PressPorts
 from layover.runtime import Runtime
-from layover.values.channels import Notice, NoticeKind
+from layover.values.channels import Address, Notice, NoticeKind
 from layover.values.decision import Via
 from layover.values.deployment.access import Actor
 from layover.values.runs.views import OpenApproval
@@ -47,7 +55,7 @@ _STRANGER = (
 
 
 async def answer_interaction(
-    runtime: Runtime, slack: SlackPorts, interaction: Mapping[str, Any]
+    runtime: Runtime, slack: PressPorts, interaction: Mapping[str, Any]
 ) -> Json | None:
     """Do what an interaction asks for, and return the body of the answer to Slack; None: an empty one.
     Interactions that are not of our buttons and forms are passed over. Slack waits for three seconds.
@@ -69,7 +77,7 @@ async def answer_interaction(
             return None
 
 
-async def _press(runtime: Runtime, slack: SlackPorts, interaction: Mapping[str, Any]) -> None:
+async def _press(runtime: Runtime, slack: PressPorts, interaction: Mapping[str, Any]) -> None:
     action = _object(_first(interaction.get("actions")))
     name = _text(action.get("action_id"))
     if name not in _VERDICTS and name not in FORMS:
@@ -136,7 +144,8 @@ class _Stranger(RequestError):
 def _actor(runtime: Runtime, interaction: Mapping[str, Any]) -> Actor:
     """Return the person who pressed. Slack's id counts, never a name: anybody can change that."""
     user = _text(_object(interaction.get("user")).get("id"))
-    person = runtime.channels.config.person_on_slack(user) if user else None
+    address = Address(channel=SLACK.name, to=user)
+    person = runtime.channels.config.person_at(address) if user else None
     if person is None:
         raise _Stranger(_STRANGER.format(user=user))
     return Actor(sub=person.id, groups=person.groups)
@@ -157,7 +166,7 @@ async def _notice(runtime: Runtime, actor: Actor, ref: CallRef) -> Notice:
     )
 
 
-async def _open(slack: SlackPorts, interaction: Mapping[str, Any], view: Json) -> None:
+async def _open(slack: PressPorts, interaction: Mapping[str, Any], view: Json) -> None:
     try:
         await slack.replies.open_form(_text(interaction.get("trigger_id")), view)
     except LayoverError as error:
@@ -165,7 +174,7 @@ async def _open(slack: SlackPorts, interaction: Mapping[str, Any], view: Json) -
         await _tell(slack, interaction, _NO_FORM)
 
 
-async def _tell(slack: SlackPorts, interaction: Mapping[str, Any], text: str) -> None:
+async def _tell(slack: PressPorts, interaction: Mapping[str, Any], text: str) -> None:
     """Tell the person who pressed. What was decided stands, also if Slack does not take the text."""
     try:
         await slack.replies.tell(_text(interaction.get("response_url")), text)

@@ -1,15 +1,16 @@
 """Messages in a channel of Teams, by the webhook of a workflow."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import cache
 
 from layover.adapters.http.client import Client, MakeClient
 from layover.adapters.http.request import InvalidURL, Url, join_url
 from layover.declare.secret import Secret
 from layover.errors import DefinitionError, RetryableError
-from layover.plugins.people.cards import write_card
+from layover.plugins.people.channels.teams.cards import write_card
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, Channels, Notice, NoticeLinks
 
@@ -17,22 +18,6 @@ TIMEOUT_S = 10.0
 PAUSE = timedelta(seconds=30)
 """After a refusal by rate that does not say for how long."""
 MAX_PAUSE = timedelta(hours=1)
-
-ReadSecret = Callable[[str, bool], Awaitable[str]]
-"""Returns the value of a secret by its name; True: as it is now, not as it was read before. Raises
-ConfigurationError, RetryableError."""
-
-
-class SecretReader:
-    """Reads secrets, and keeps each for as long as `Secret` does."""
-
-    def __init__(self) -> None:
-        self._secrets: dict[str, Secret] = {}
-
-    async def __call__(self, name: str, fresh: bool) -> str:
-        """See `ReadSecret`."""
-        secret = self._secrets.setdefault(name, Secret(name))
-        return await secret.aget(fresh=fresh)
 
 
 class TeamsSender:
@@ -42,7 +27,7 @@ class TeamsSender:
     Args:
         make_client: Makes the client, which follows no redirect.
         channels: The configuration, which names people.
-        read_secret: Reads the URL.
+        make_secret: Returns the secret of this name, which has the URL.
         plain_hosts: Hosts that may be asked without TLS: those of this machine.
         now: The time in UTC.
     """
@@ -51,7 +36,7 @@ class TeamsSender:
         self,
         make_client: MakeClient,
         channels: Channels,
-        read_secret: ReadSecret | None = None,
+        make_secret: Callable[[str], Secret] = Secret,
         *,
         plain_hosts: frozenset[str] = frozenset(),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -59,7 +44,7 @@ class TeamsSender:
         self._make_client = make_client
         self._client: Client | None = None
         self._channels = channels
-        self._read_secret = read_secret or SecretReader()
+        self._secret = cache(make_secret)
         self._plain_hosts = plain_hosts
         self._now = now
 
@@ -93,7 +78,7 @@ class TeamsSender:
 
     async def _url(self, name: str, *, fresh: bool) -> Url:
         try:
-            url = join_url((await self._read_secret(name, fresh)).strip(), "")
+            url = join_url((await self._secret(name).aget(fresh=fresh)).strip(), "")
         except InvalidURL:
             # Without its cause, which may have a part of the URL.
             raise _refused(name, "it has no URL: copy the workflow's URL into it") from None

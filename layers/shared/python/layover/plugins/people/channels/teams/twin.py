@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.rate import Rate
+from layover.plugins.people.channels.twins import Answer, Outbox, Rate, Twin
 
 RATE = 4
 """Messages in a second."""
@@ -19,7 +18,10 @@ _ELEMENTS = frozenset(
     ["TextBlock", "RichTextBlock", "FactSet", "Container", "ColumnSet", "Column", "ActionSet"]
 )
 
-Answer = tuple[int, dict[str, str], bytes]
+
+def make_twin(outbox: Outbox, url: str) -> Twin:
+    """Return the webhooks of this machine, each below `url` by the name of its secret."""
+    return Twin(LocalTeams(outbox).respond)
 
 
 class LocalTeams:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html import escape
 from textwrap import fill
 
-from layover.plugins.people.words import clean, cut, facts, headline, outcome
+from layover.plugins.people.words import clean, cut, headline, rest
 from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks, Person
 
 MAX_SUBJECT = 150
@@ -43,8 +43,7 @@ def write_mail(
         reader: The one person whom the address reaches; None: several may read it.
     """
     head = headline(notice, channels)
-    lines = outcome(notice, channels).splitlines()[notice.kind is NoticeKind.DECIDED :]
-    pairs = _pairs(notice, channels)
+    lines, pairs = rest(notice, channels)
     target, label = _button(notice, links)
     note = _note(notice, links, reader)
     return Mail(
@@ -52,13 +51,6 @@ def write_mail(
         text=_as_text(head, lines, pairs, button=(target, label), note=note, console=links.console),
         html=_as_html(head, lines, pairs, button=(target, label), note=note, console=links.console),
     )
-
-
-def _pairs(notice: Notice, channels: Channels) -> list[tuple[str, str]]:
-    if notice.kind is NoticeKind.DECIDED:
-        # The mail of the request has the others.
-        return [p for p in facts(notice, channels) if p[0] in ("Agent", "Tool", "Requested by")]
-    return facts(notice, channels)
 
 
 def _button(notice: Notice, links: NoticeLinks) -> tuple[str, str]:

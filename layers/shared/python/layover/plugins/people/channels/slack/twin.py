@@ -13,8 +13,10 @@ from html import unescape
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from layover.desk.local.channels import Outbox
-from layover.desk.local.channels.block_kit_rules import check_blocks, check_view
+from layover.clock import SystemClock
+from layover.plugins.people.channels.slack import BOT_TOKEN, SIGNING_SECRET, URL
+from layover.plugins.people.channels.slack.twin_rules import check_blocks, check_view
+from layover.plugins.people.channels.twins import Outbox, Twin
 
 Json = dict[str, Any]
 Reply = tuple[int, dict[str, str], bytes]
@@ -22,6 +24,8 @@ Reply = tuple[int, dict[str, str], bytes]
 Send = Callable[[Mapping[str, str], bytes], tuple[int, bytes]]
 """Takes the headers and the body of a request of Slack's; returns status and body."""
 
+LOCAL_TOKEN, LOCAL_SIGNING_SECRET = "xoxb-local", "local-signing-secret"
+"""The secrets of the one app in the workspace, which nobody else has."""
 PRESS_S = 3.0
 """Seconds in which a press has to be answered, and for which its trigger is good."""
 MESSAGE_S = 1.0
@@ -82,8 +86,8 @@ class FakeSlack:
     def __init__(
         self,
         outbox: Outbox,
-        token: str = "xoxb-local",
-        signing_secret: str = "local-signing-secret",
+        token: str = LOCAL_TOKEN,
+        signing_secret: str = LOCAL_SIGNING_SECRET,
         url: str = "https://slack.com",
         channels: Collection[str] | None = None,
         scopes: Collection[str] = _SCOPES,
@@ -406,6 +410,15 @@ class FakeSlack:
         to = f"#{channel.name}" if channel.id.startswith("C") else channel.name
         urls = list(_urls(fields.get("blocks", ())))
         self._outbox.add("slack", to, kind, str(fields.get("text", "")), next(iter(urls), None))
+
+
+def make_twin(outbox: Outbox, url: str) -> Twin:
+    """Return the workspace of this machine. `url`: where it is asked."""
+    # Messages are looked up by the time of their request, which the machine's clock tells.
+    now = SystemClock().now
+    slack = FakeSlack(outbox, url=url, now=lambda: now().timestamp())
+    secrets = {BOT_TOKEN: LOCAL_TOKEN, SIGNING_SECRET: LOCAL_SIGNING_SECRET}
+    return Twin(slack.respond, {**secrets, URL: f"{url}/api"})
 
 
 def _urls(blocks: Iterable[Json]) -> Iterator[str]:

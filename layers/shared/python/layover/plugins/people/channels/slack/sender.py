@@ -1,4 +1,4 @@
-"""Slack (`ports.channels.Sender`, `SlackReplies`): messages with buttons, and answers to one person.
+"""Slack (`ports.channels.Sender`, `Replies`): messages with buttons, and answers to one person.
 
 Slack answers 200 and says in the body whether it did what it was asked for. Neither a token nor a text of a
 message is logged or is part of an error."""
@@ -17,7 +17,7 @@ from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.request import InvalidURL, join_url
 from layover.declare.secret import Secret
 from layover.errors import RetryableError
-from layover.plugins.people.block_kit import (
+from layover.plugins.people.channels.slack.block_kit import (
     APPROVE,
     DENY,
     FORMS,
@@ -39,7 +39,6 @@ from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, Channels, Notice, NoticeKind, NoticeLinks
 from layover.values.runs.run import SuspensionKind
 
-BASE_URL = "https://slack.com/api"
 EVENT_TYPE = "layover_delivery"
 """The type of the metadata by which a message is found again."""
 TIMEOUT_S = 10.0
@@ -113,7 +112,7 @@ class SlackRefused(ChannelRefused):
 
 
 class SlackSender:
-    """`Sender` and `SlackReplies` over Slack's Web API, with the bot token of an app.
+    """`Sender` and `Replies` over Slack's Web API, with the bot token of an app.
 
     Args:
         token: The secret with the bot token. It is read anew once if Slack does not take it.
@@ -125,7 +124,7 @@ class SlackSender:
     def __init__(
         self,
         token: Secret,
-        base_url: str = BASE_URL,
+        base_url: str,
         http: MakeClient = DirectClient,
         channels: Channels | None = None,
     ) -> None:
@@ -171,7 +170,7 @@ class SlackSender:
         return True
 
     async def tell(self, reply_url: str, text: str) -> None:
-        """See `ports.channels.SlackReplies`."""
+        """See `ports.channels.Replies`."""
         if not self._is_slack(reply_url):
             raise ChannelRefused("the press came with a URL for answers that is not Slack's")
         message = {
@@ -191,7 +190,7 @@ class SlackSender:
             raise ChannelRefused(f"Slack refused an answer to a press with status {status}")
 
     async def open_form(self, trigger: str, form: Mapping[str, Any]) -> None:
-        """See `ports.channels.SlackReplies`."""
+        """See `ports.channels.Replies`."""
         fields = {"trigger_id": trigger, "view": dict(form)}
         await self._ask("views.open", fields, timeout_s=REPLY_TIMEOUT_S)
 

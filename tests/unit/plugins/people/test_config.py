@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from layover.errors import ConfigurationError
-from layover.values.channels import ITSELF, Address, ChannelKind, Channels, Person
+from layover.plugins.people.config import read_channels, secrets_of
+from layover.values.channels import ITSELF, Address, Channels, Person
 
 DOCUMENT: dict[str, Any] = {
     "finance": [
@@ -24,7 +25,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def at(channel: str, to: str) -> Address:
-    return Address(channel=ChannelKind(channel), to=to)
+    return Address(channel=channel, to=to)
 
 
 MAIL = {"mail_from": "a@example.com"}
@@ -75,7 +76,7 @@ MAIL = {"mail_from": "a@example.com"}
 )
 def test_a_document_that_cannot_work_says_what_to_mend(document: Any, problem: str) -> None:
     with pytest.raises(ConfigurationError) as error:
-        Channels.parse(document)
+        read_channels(document)
     assert str(error.value).startswith("channels: ")
     assert problem in str(error.value)
 
@@ -83,12 +84,12 @@ def test_a_document_that_cannot_work_says_what_to_mend(document: Any, problem: s
 def test_a_url_in_place_of_a_secret_is_not_shown() -> None:
     url = "https://prod.example.com/workflows/abc?sig=hidden"
     with pytest.raises(ConfigurationError) as error:
-        Channels.parse({"finance": [{"teams": url}]})
+        read_channels({"finance": [{"teams": url}]})
     assert "hidden" not in str(error.value)
 
 
 def test_a_document_is_groups_with_addresses_and_people_with_ids() -> None:
-    channels = Channels.parse(DOCUMENT)
+    channels = read_channels(DOCUMENT)
     assert channels.addresses(["finance", "board"]) == (
         at("slack", "#payouts"),
         at("mail", "bea@example.com"),
@@ -97,15 +98,20 @@ def test_a_document_is_groups_with_addresses_and_people_with_ids() -> None:
         at("slack", "U123"),
     )
     assert channels.groups["owner"] == (at("mail", ITSELF), at("slack", ITSELF))
-    bea = Person(id="sub-bea", groups=frozenset({"finance"}), slack="U123", mail="bea@example.com")
+    bea = Person(
+        id="sub-bea",
+        groups=frozenset({"finance"}),
+        places={"slack": "U123"},
+        mail="bea@example.com",
+    )
     assert channels.people == (bea, Person(id="sub-carl", mail="carl@example.com"))
     assert channels.person_at(at("mail", "bea@example.com")) == bea
     assert channels.person_at(at("slack", "U123")) == bea
     assert channels.person_at(at("mail", "all@example.com")) is None
     assert (channels.mail_from, channels.link_sign_in) == ("approvals@example.com", False)
-    assert channels.secrets == ("SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "FINANCE_TEAMS")
+    assert secrets_of(channels) == ("SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "FINANCE_TEAMS")
 
 
 def test_an_empty_document_tells_nobody() -> None:
-    assert Channels.parse({}) == Channels()
-    assert Channels.parse({}).secrets == ()
+    assert read_channels({}) == Channels()
+    assert secrets_of(read_channels({})) == ()

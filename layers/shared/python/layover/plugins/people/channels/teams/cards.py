@@ -4,7 +4,7 @@ no Markdown, so that none becomes a link."""
 import json
 from typing import Any
 
-from layover.plugins.people.words import cut, facts, headline, outcome
+from layover.plugins.people.words import cut, headline, rest
 from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
 
 MAX_BYTES = 28 * 1024
@@ -24,8 +24,13 @@ def write_card(notice: Notice, links: NoticeLinks, channels: Channels) -> bytes:
         channels: The configuration, which names people.
     """
     head = headline(notice, channels)
-    lines = outcome(notice, channels).splitlines()[notice.kind is NoticeKind.DECIDED :]
-    pairs = _pairs(notice, channels)
+    lines, facts = rest(notice, channels)
+    # A fact with several lines has a pair for each.
+    pairs = [
+        (name if n == 0 else "", line)
+        for name, value in facts
+        for n, line in enumerate(value.splitlines())
+    ]
     is_closed = notice.kind in (NoticeKind.DECIDED, NoticeKind.TEST)
     label = "Open the console" if is_closed else "Decide in the console"
     for limit in _LENGTHS:
@@ -38,18 +43,6 @@ def write_card(notice: Notice, links: NoticeLinks, channels: Channels) -> bytes:
         if len(message) <= MAX_BYTES:
             return message
     return _message(head, [_heading(head)], label, links.console)
-
-
-def _pairs(notice: Notice, channels: Channels) -> list[tuple[str, str]]:
-    """Return the facts, of which those with several lines have a pair for each."""
-    pairs = facts(notice, channels)
-    if notice.kind is NoticeKind.DECIDED:
-        pairs = [pair for pair in pairs if pair[0] in ("Agent", "Tool", "Requested by")]
-    return [
-        (label if n == 0 else "", line)
-        for label, value in pairs
-        for n, line in enumerate(value.splitlines())
-    ]
 
 
 def _heading(text: str) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""Services that reach people: what sends messages about calls."""
