@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from layover.ahead import MODULES
+from unit.test_house import HEAVY
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -35,6 +37,7 @@ LEARNS = (
 LIMITS = {"api": (363, 47_461), "resume": (250, 33_007), "turn": (367, 46_461)}
 """Modules of the package that are imported ahead, and their lines. They are a cold start's cost, and may only
 fall. One that has to rise is a line in its commit, with the reason."""
+ON_DEMAND = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}
 FUNCTION = {"AWS_LAMBDA_FUNCTION_NAME": "a-function"}
 CODE = """
 import gc, json, os, sys
@@ -49,17 +52,20 @@ collections = sum(generation["collections"] for generation in gc.get_stats()) - 
 print(json.dumps(
     [sorted(sys.modules), sorted(seen), gc.isenabled(), gc.get_freeze_count(), collections]
 ))
+import logging, types
+try:
+    functions.{function}.handler.handler(
+        {{"run_id": 7, "RequestType": "Delete"}}, types.SimpleNamespace()
+    )
+except Exception:
+    pass
+logging.getLogger("layover").info("after")
 """
 
 
-def loaded(function: str, **variables: str) -> tuple[set[str], list[str]]:
-    """The modules that are there once the handler is, and what its import did on the network."""
-    modules, network, *_ = prepared(function, **variables)
-    return set(modules), network
-
-
-def prepared(function: str, **variables: str) -> Any:
-    """What `CODE` prints of a process that has imported this handler."""
+@cache
+def started(function: str, **variables: str) -> list[str]:
+    """Return the lines that a process prints as it imports the handler, and answers a wrong event."""
     paths = os.pathsep.join(str(ROOT / part) for part in ("layers/shared/python", "functions", "."))
     run = subprocess.run(
         [sys.executable, "-c", CODE.format(function=function)],
@@ -69,7 +75,18 @@ def prepared(function: str, **variables: str) -> Any:
         timeout=60,
         check=True,
     )
-    return json.loads(run.stdout.splitlines()[-1])
+    return run.stdout.splitlines()
+
+
+def loaded(function: str, **variables: str) -> tuple[set[str], list[str]]:
+    """The modules that are there once the handler is, and what its import did on the network."""
+    modules, network, *_ = prepared(function, **variables)
+    return set(modules), network
+
+
+def prepared(function: str, **variables: str) -> Any:
+    """What `CODE` prints first of a process that has imported this handler."""
+    return json.loads(started(function, **variables)[0])
 
 
 @pytest.mark.parametrize("function", sorted(MODULES))
@@ -95,9 +112,7 @@ def _source(module: str) -> str:
 
 
 def test_agents_that_cannot_be_loaded_fail_where_they_are_used() -> None:
-    modules, _ = loaded(
-        "turn", AWS_LAMBDA_INITIALIZATION_TYPE="on-demand", LAYOVER_AGENTS="no_such_module"
-    )
+    modules, _ = loaded("turn", **FUNCTION, **ON_DEMAND, LAYOVER_AGENTS="no_such_module")
     assert "psycopg" in modules
 
 
@@ -121,8 +136,7 @@ def test_functions_import_no_memory_before_they_ask_it() -> None:
 
 @pytest.mark.parametrize("agents", ["no_such_module", "functions.user_agents"])
 def test_the_collector_works_again_and_leaves_out_what_was_imported(agents: str) -> None:
-    on_lambda = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", "LAYOVER_AGENTS": agents}
-    _, _, works, left_out, _ = prepared("turn", **FUNCTION, **on_lambda)
+    _, _, works, left_out, _ = prepared("turn", **FUNCTION, **ON_DEMAND, LAYOVER_AGENTS=agents)
     assert works
     assert left_out > 50_000
 
@@ -134,6 +148,14 @@ def test_no_function_collects_while_it_is_imported(function: str) -> None:
     assert works
     assert left_out > 10_000
     assert collections < 10
+
+
+@pytest.mark.parametrize("function", FOLDERS)
+def test_every_function_starts_without_heavy_imports_and_writes_its_lines_so(function: str) -> None:
+    """Heavy modules are imported where they are used: a cold start pays for nothing else."""
+    modules, _ = loaded(function, **FUNCTION)
+    assert not modules & {*HEAVY}
+    assert json.loads(started(function, **FUNCTION)[-1])["message"] == "after"
 
 
 def test_the_collector_of_other_processes_is_left_alone() -> None:

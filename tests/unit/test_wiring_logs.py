@@ -1,8 +1,7 @@
 """Log lines of a deployment: JSON, one each, with what they belong to."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,11 @@ import pytest
 
 from layover import logs
 from layover.inmemory.model import say
+from support.forks import Prepared, prepared
 from support.worlds.runs import Ledger
-from unit.test_house import HEAVY
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
-HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 SCRIPT = """
 import asyncio, logging, sys, types
 # As Lambda does: a handler of the root logger, which writes plain text.
@@ -40,31 +38,25 @@ def invoke(number, **event):
 """
 
 
-def printed(script: str, **variables: str) -> list[str]:
-    """Lines of stdout; the environment is a deployment's."""
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        env={
-            "PYTHONPATH": f"{ROOT}:{LAYER}",
-            "LAYOVER_SERVICE": "layover-dev",
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stderr == ""
-    return run.stdout.splitlines()
+@pytest.fixture(scope="module")
+def started() -> Iterator[Prepared]:
+    """A process that has the script; the environment is a deployment's."""
+    with prepared(SCRIPT, PYTHONPATH=f"{ROOT}:{LAYER}", LAYOVER_SERVICE="layover-dev") as process:
+        yield process
 
 
-def lines(script: str, **variables: str) -> list[dict[str, Any]]:
-    """Each line of stdout, which has to be JSON."""
-    return [json.loads(line) for line in printed(SCRIPT + script, **variables)]
+Lines = Callable[..., list[dict[str, Any]]]
 
 
-def test_a_line_is_json_once_and_names_deployment_run_thread_and_request() -> None:
+@pytest.fixture(scope="module")
+def lines(started: Prepared) -> Lines:
+    """Return each line that code behind the script prints, which has to be JSON."""
+    return lambda code, **variables: [
+        json.loads(line) for line in started.printed(code, **variables)
+    ]
+
+
+def test_a_line_is_json_once_and_names_deployment_run_thread_and_request(lines: Lines) -> None:
     (line,) = lines("invoke(1, say='hello', run_id='run_1', thread_id='thread_1')")
     told = {key: line[key] for key in ("level", "message", "service", "run_id", "thread_id")}
     assert told == {
@@ -77,7 +69,7 @@ def test_a_line_is_json_once_and_names_deployment_run_thread_and_request() -> No
     assert (line["request_id"], line["function_request_id"]) == ("lambda-1", "lambda-1")
 
 
-def test_ids_of_an_invocation_are_in_no_later_one() -> None:
+def test_ids_of_an_invocation_are_in_no_later_one(lines: Lines) -> None:
     first, second = lines(
         "invoke(1, say='one', run_id='run_1', thread_id='thread_1'); invoke(2, say='two')"
     )
@@ -86,7 +78,7 @@ def test_ids_of_an_invocation_are_in_no_later_one() -> None:
     assert second.keys().isdisjoint({"run_id", "thread_id"})
 
 
-def test_request_id_is_the_one_that_the_client_is_told() -> None:
+def test_request_id_is_the_one_that_the_client_is_told(lines: Lines) -> None:
     (line,) = lines("invoke(1, say='hello', requestContext={'requestId': 'gateway-1'})")
     assert (line["request_id"], line["function_request_id"]) == ("gateway-1", "lambda-1")
 
@@ -94,12 +86,12 @@ def test_request_id_is_the_one_that_the_client_is_told() -> None:
 @pytest.mark.parametrize(
     ("level", "said"), [("DEBUG", ["d: hello", "hello"]), ("INFO", ["hello"]), ("WARNING", [])]
 )
-def test_level_is_the_environments(level: str, said: list[str]) -> None:
+def test_level_is_the_environments(lines: Lines, level: str, said: list[str]) -> None:
     found = lines("invoke(1, say='hello')", LAYOVER_LOG_LEVEL=level)
     assert [line["message"] for line in found] == said
 
 
-def test_what_a_line_says_itself_wins() -> None:
+def test_what_a_line_says_itself_wins(lines: Lines) -> None:
     code = "with logs.bind_ids(run_id='bound'): wiring._logging(); logger.info('x', extra={'run_id': 'own'})"
     assert [line["run_id"] for line in lines(code)] == ["own"]
 
@@ -113,24 +105,7 @@ def test_what_is_known_first_stays() -> None:
     assert logs.bound_ids() == {}
 
 
-@pytest.mark.parametrize("name", HANDLERS)
-def test_every_function_starts_without_heavy_imports_and_writes_its_lines_so(name: str) -> None:
-    """Heavy modules are imported where they are used: a cold start pays for nothing else."""
-    code = (
-        f"import logging, sys, types, functions.{name}.handler as h\n"
-        "print(*sys.modules)\n"
-        "try:\n"
-        "    h.handler({'run_id': 7, 'RequestType': 'Delete'}, types.SimpleNamespace())\n"
-        "except Exception:\n"
-        "    pass\n"
-        "logging.getLogger('layover').info('after')\n"
-    )
-    modules, *_, last = printed(code)
-    assert [module for module in HEAVY if module in modules.split()] == []
-    assert json.loads(last)["message"] == "after"
-
-
-def test_request_to_the_api_that_fails_names_its_thread() -> None:
+def test_request_to_the_api_that_fails_names_its_thread(started: Prepared) -> None:
     code = (
         "import types, functions.api.handler as h\n"
         "claims = {'sub': 'ann', 'scope': 'layover/use'}\n"
@@ -141,7 +116,7 @@ def test_request_to_the_api_that_fails_names_its_thread() -> None:
         "h.wiring = types.SimpleNamespace(runtime=lambda: 1 / 0)\n"
         "h.handler(event, types.SimpleNamespace(aws_request_id='lambda-1'))\n"
     )
-    line = json.loads(printed(code)[-1])
+    line = json.loads(started.printed(code)[-1])
     assert (line["level"], line["message"]) == ("ERROR", "a request failed")
     assert (line["service"], line["thread_id"]) == ("layover-dev", "thread_1")
     assert (line["request_id"], line["function_request_id"]) == ("gateway-1", "lambda-1")

@@ -2,35 +2,38 @@
 
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from support.forks import prepared
 from support.otlp import receiving
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+# What none of the tests is about: they import the rest themselves, each with its variables.
+PREAMBLE = "import json, psycopg, pydantic, aws_lambda_powertools, layover.engine"
 
 
-def modules(code: str, **variables: str) -> Any:
-    """The last line that the code prints, as JSON."""
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={
-            "PYTHONPATH": f"{ROOT}:{LAYER}:{ROOT / 'functions'}",
-            "AWS_REGION": "eu-west-1",
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout.splitlines()[-1])
+Modules = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[Modules]:
+    """Return the last line that the code prints, as JSON."""
+    paths = f"{ROOT}:{LAYER}:{ROOT / 'functions'}"
+    with prepared(PREAMBLE, PYTHONPATH=paths, AWS_REGION="eu-west-1") as process:
+
+        def last(code: str, **variables: str) -> Any:
+            run = process.run(code, **variables)
+            assert run.returncode == 0, run.stderr
+            return json.loads(run.stdout.splitlines()[-1])
+
+        yield last
 
 
 LOADED = (
@@ -42,20 +45,24 @@ TOUCH = (
 )
 
 
-def test_without_an_endpoint_no_function_imports_opentelemetry() -> None:
+def test_without_an_endpoint_no_function_imports_opentelemetry(modules: Modules) -> None:
     handlers = "; ".join(f"import functions.{name}.handler" for name in HANDLERS)
     init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}
     assert modules(f"import json, sys; {handlers}\n{TOUCH}{LOADED}", **init) == []
 
 
-def test_with_an_endpoint_a_function_that_takes_runs_imports_it_before_the_first_event() -> None:
+def test_with_an_endpoint_a_function_that_takes_runs_imports_it_before_the_first_event(
+    modules: Modules,
+) -> None:
     init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", ENDPOINT: "http://127.0.0.1:9"}
     code = "import json, sys, functions.{}.handler\n" + LOADED
     assert modules(code.format("turn"), **init) != []
     assert modules(code.format("api"), **init) == []
 
 
-def test_with_an_endpoint_a_function_imports_no_part_of_the_sdk_that_takes_long() -> None:
+def test_with_an_endpoint_a_function_imports_no_part_of_the_sdk_that_takes_long(
+    modules: Modules,
+) -> None:
     init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", ENDPOINT: "http://127.0.0.1:9"}
     code = (
         "import json, sys, functions.turn.handler\nfrom layover import wiring\n"
@@ -66,7 +73,7 @@ def test_with_an_endpoint_a_function_imports_no_part_of_the_sdk_that_takes_long(
     assert modules(code, **init) == []
 
 
-def test_with_an_endpoint_api_accepts_runs_without_opentelemetry() -> None:
+def test_with_an_endpoint_api_accepts_runs_without_opentelemetry(modules: Modules) -> None:
     code = (
         "import json, sys\nfrom layover import wiring\n"
         "wiring.runtime().journal.commands; wiring.run(wiring._finish())\n" + LOADED
@@ -74,7 +81,9 @@ def test_with_an_endpoint_api_accepts_runs_without_opentelemetry() -> None:
     assert modules(code, **{ENDPOINT: "http://127.0.0.1:9"}) == []
 
 
-def test_without_the_packages_nothing_is_traced_and_a_line_says_what_to_install() -> None:
+def test_without_the_packages_nothing_is_traced_and_a_line_says_what_to_install(
+    modules: Modules,
+) -> None:
     code = (
         "import json, logging, sys\nsys.modules['opentelemetry'] = None\n"
         "from layover import wiring\nlines = []\n"
@@ -85,7 +94,7 @@ def test_without_the_packages_nothing_is_traced_and_a_line_says_what_to_install(
     assert "layover[otel]" in line
 
 
-def test_an_invocation_sends_its_spans_before_it_answers() -> None:
+def test_an_invocation_sends_its_spans_before_it_answers(modules: Modules) -> None:
     code = (
         "import json\nfrom datetime import UTC, datetime\nfrom layover import wiring\n"
         "from layover.values.span import RUN, Span\n"
@@ -99,7 +108,7 @@ def test_an_invocation_sends_its_spans_before_it_answers() -> None:
         assert [(s.name, s.service) for s in receiver.spans] == [("invoke_agent x", "shop")]
 
 
-def test_an_agent_of_this_process_sends_its_trace_in_the_background() -> None:
+def test_an_agent_of_this_process_sends_its_trace_in_the_background(modules: Modules) -> None:
     code = (
         "import asyncio, json\nfrom layover import Agent\nfrom layover import wiring\n"
         "from layover.testing import ScriptedModel, say\n"
@@ -112,7 +121,9 @@ def test_an_agent_of_this_process_sends_its_trace_in_the_background() -> None:
         assert receiver.tree() == ["invoke_agent guide", "  chat gpt-5-mini"]
 
 
-def test_a_process_that_a_server_forked_sends_its_own_spans_and_none_of_its_parents() -> None:
+def test_a_process_that_a_server_forked_sends_its_own_spans_and_none_of_its_parents(
+    modules: Modules,
+) -> None:
     code = (
         "import json, os\nfrom datetime import UTC, datetime\nfrom layover import wiring\n"
         "from layover.values.span import RUN, Span\n"
@@ -127,7 +138,7 @@ def test_a_process_that_a_server_forked_sends_its_own_spans_and_none_of_its_pare
         assert [span.name for span in receiver.spans] == ["child", "parent"]
 
 
-def test_headers_of_a_parameter_are_read_as_the_variable_is() -> None:
+def test_headers_of_a_parameter_are_read_as_the_variable_is(modules: Modules) -> None:
     code = (
         "import json\nfrom layover.wiring import _headers\n"
         "print(json.dumps(_headers('Authorization=Basic%20YQ==, x-tenant = a')))"
