@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
+from typing import Any
 
+PREAMBLE = """
+import asyncio, jsonschema, psycopg, pydantic
+from importlib import import_module
+from layover import wiring
+from layover.ahead import MODULES
+for _name in {name for names in MODULES.values() for name in names}:
+    import_module(_name)
+"""
+"""The modules that every invocation uses. A test that asks what a function does not import sees what these
+would import, too."""
 MAX_SECONDS = 120.0
 # Of each line of its input, one fork is made. It leaves the loop, and ends as a process of its own does.
 _SERVER = """
@@ -64,6 +75,12 @@ class Prepared:
         run = self.run(code, **variables)
         assert (run.returncode, run.stderr) == (0, "")
         return run.stdout.splitlines()
+
+    def last_line(self, code: str, **variables: str) -> Any:
+        """Return the last line that the code prints, as JSON."""
+        run = self.run(code, **variables)
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout.splitlines()[-1])
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +45,25 @@ class Source:
     name: str
     text: str
     tree: ast.Module
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the syntax: many counts look at all of them."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Every function, methods and inner ones, too."""
+        return tuple(node for node in self.nodes if isinstance(node, Function))
+
+    @cached_property
+    def strings(self) -> tuple[tuple[int, str], ...]:
+        """Every text in the code, with its line."""
+        return tuple(
+            (node.lineno, node.value)
+            for node in self.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
 
 
 def shipped_files(root: Path) -> list[Path]:
@@ -116,7 +135,7 @@ def share_of_private_used_once(root: Path = ROOT) -> float:
     once = every = 0
     for source in sources(root):
         words = Counter(re.findall(r"\w+", source.text))
-        names = [function.name for function in functions_of(source.tree)]
+        names = [function.name for function in source.functions]
         every += len(names)
         once += sum(words[name] == 2 for name in names if re.match(r"_[^_]", name))
     return 100 * once / every
@@ -127,14 +146,14 @@ def calls_by_position(root: Path = ROOT) -> list[str]:
     return [
         f"{source.name}:{node.lineno}"
         for source in sources(root)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Call) and has_many_positional(node)
     ]
 
 
 def _functions(root: Path) -> Iterator[tuple[str, Function]]:
     for source in sources(root):
-        for function in functions_of(source.tree):
+        for function in source.functions:
             yield f"{source.name}:{function.lineno} {function.name}", function
 
 
@@ -167,11 +186,10 @@ def in_pages(phrase: str, root: Path = ROOT) -> list[str]:
 def in_strings(phrase: str, root: Path = ROOT) -> list[str]:
     """Return the places of a phrase in docstrings and messages."""
     return [
-        f"{source.name}:{node.lineno + node.value.count(chr(10), 0, start)}"
+        f"{source.name}:{line + text.count(chr(10), 0, start)}"
         for source in sources(root)
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        for start in _starts(phrase, node.value)
+        for line, text in source.strings
+        for start in _starts(phrase, text)
     ]
 
 

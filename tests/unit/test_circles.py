@@ -15,6 +15,7 @@ LAYER = ROOT / "layers" / "shared" / "python"
 USERS = "functions.user_agents"
 AHEAD = "layover.ahead"
 BELOW_AHEAD = ("layover.adapters.", "layover.plugins.")
+LOADERS = ("import_module", "__import__")
 FACADE = "layover"
 """`layover/__init__.py` stands above all floors: it exports the package's names, each loaded when it is first
 used. Nothing in the package takes a name from it."""
@@ -33,10 +34,11 @@ def circle(imports: Graph) -> list[str]:
 
 def names_in(source: str, modules: Set[str]) -> Iterator[str]:
     """Modules that a file names in strings, if it imports anything by name."""
-    tree = ast.parse(source)
-    nodes = list(ast.walk(tree))
+    if not any(name in source for name in LOADERS):
+        return
+    nodes = list(ast.walk(ast.parse(source)))
     loads = any(
-        (isinstance(node, ast.Name) and node.id in ("import_module", "__import__"))
+        (isinstance(node, ast.Name) and node.id in LOADERS)
         or (isinstance(node, ast.Attribute) and node.attr == "import_module")
         for node in nodes
     )

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,10 @@ from layover.plugins.reach.adapters.key_file import KeyFileSealer
 from layover.plugins.reach.adapters.kms import KmsSealer
 from layover.values.grant import Grant
 from support.aws.loopback import KEYS, answer, loopback
+from support.forks import PREAMBLE, prepared
 
 ROOT = Path(__file__).parents[2]
+LAYER = ROOT / "layers" / "shared" / "python"
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 KEY = "arn:aws:kms:eu-west-1:123456789012:alias/shop-connections"
 URL = "https://api.example.com/connected"
@@ -51,19 +51,15 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[Environ]:
     forget()
 
 
-def modules(code: str, **variables: str) -> Any:
-    """The last line that the code prints, as JSON."""
-    path = f"{ROOT}:{ROOT / 'layers' / 'shared' / 'python'}:{ROOT / 'functions'}"
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": path, "AWS_REGION": "eu-west-1", **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout.splitlines()[-1])
+Modules = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[Modules]:
+    """Return the last line that the code prints, as JSON."""
+    paths = f"{ROOT}:{LAYER}:{ROOT / 'functions'}"
+    with prepared(PREAMBLE, PYTHONPATH=paths, AWS_REGION="eu-west-1") as process:
+        yield process.last_line
 
 
 async def test_without_a_key_nothing_is_sealed_and_the_error_says_so(environ: Environ) -> None:
@@ -147,14 +143,16 @@ async def test_token_endpoint_is_asked_by_agents_in_this_process(environ: Enviro
 
 
 @pytest.mark.parametrize("key", ["", KEY, "connections.key"])
-def test_no_function_loads_anything_for_connections_before_it_uses_one(key: str) -> None:
+def test_no_function_loads_anything_for_connections_before_it_uses_one(
+    modules: Modules, key: str
+) -> None:
     handlers = "; ".join(f"import functions.{name}.handler" for name in HANDLERS)
     touch = "from layover import wiring; wiring.runtime().connections"
     init = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand", "LAYOVER_CONNECTIONS_KEY": key}
     assert modules(f"import json, sys; {handlers}; {touch}\n{LOADED}", **init) == []
 
 
-def test_agent_in_this_process_without_connections_loads_nothing_for_them() -> None:
+def test_agent_in_this_process_without_connections_loads_nothing_for_them(modules: Modules) -> None:
     code = (
         "import asyncio, json, sys\nfrom layover import Agent\n"
         "from layover.testing import ScriptedModel, say\nclerk = Agent('clerk')\n"
@@ -165,7 +163,7 @@ def test_agent_in_this_process_without_connections_loads_nothing_for_them() -> N
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
-def test_layer_needs_no_package_for_a_key_of_kms() -> None:
+def test_layer_needs_no_package_for_a_key_of_kms(modules: Modules) -> None:
     """`cryptography` is not in it."""
     code = (
         "import json, sys; sys.modules['cryptography'] = None\n"

@@ -1,6 +1,5 @@
 """Tracing as the environment switches it: off, nothing of OpenTelemetry is imported by anybody."""
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from support.forks import prepared
+from support.forks import PREAMBLE, prepared
 from support.otlp import receiving
 
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "layers" / "shared" / "python"
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-# What none of the tests is about: they import the rest themselves, each with its variables.
-PREAMBLE = "import json, psycopg, pydantic, aws_lambda_powertools, layover.engine"
 
 
 Modules = Callable[..., Any]
@@ -27,13 +24,7 @@ def modules() -> Iterator[Modules]:
     """Return the last line that the code prints, as JSON."""
     paths = f"{ROOT}:{LAYER}:{ROOT / 'functions'}"
     with prepared(PREAMBLE, PYTHONPATH=paths, AWS_REGION="eu-west-1") as process:
-
-        def last(code: str, **variables: str) -> Any:
-            run = process.run(code, **variables)
-            assert run.returncode == 0, run.stderr
-            return json.loads(run.stdout.splitlines()[-1])
-
-        yield last
+        yield process.last_line
 
 
 LOADED = (

@@ -1,10 +1,12 @@
 """The client of the package `mcp` is loaded by those who ask a server, and by nobody else."""
 
-import json
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from support.forks import PREAMBLE, prepared
 
 ROOT = Path(__file__).parents[5]
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -26,37 +28,37 @@ with clerk.override(model=ScriptedModel([call("find"), say("Found.")])) as model
 """
 
 
-def last_line(code: str) -> Any:
-    """The last line that the code prints, as JSON."""
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'layers' / 'shared' / 'python'}:{ROOT / 'functions'}",
-            "AWS_REGION": "eu-west-1",
-            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout.splitlines()[-1])
+LastLine = Callable[[str], Any]
 
 
-def test_no_function_loads_the_client_before_a_run_asks_a_server() -> None:
+@pytest.fixture(scope="module")
+def last_line() -> Iterator[LastLine]:
+    """Return the last line that the code prints, as JSON."""
+    paths = f"{ROOT}:{ROOT / 'layers' / 'shared' / 'python'}:{ROOT / 'functions'}"
+    init = {"AWS_REGION": "eu-west-1", "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}
+    with prepared(PREAMBLE, PYTHONPATH=paths, **init) as process:
+        yield process.last_line
+
+
+def test_no_function_loads_the_client_before_a_run_asks_a_server(
+    last_line: LastLine,
+) -> None:
     handlers = "; ".join(f"import functions.{name}.handler" for name in HANDLERS)
     touch = "from layover import wiring; wiring.runtime()"
     assert last_line(f"import json, sys; {handlers}; {touch}\n{LOADED}") == []
 
 
-def test_run_without_a_server_loads_no_client_although_another_agent_has_one() -> None:
+def test_run_without_a_server_loads_no_client_although_another_agent_has_one(
+    last_line: LastLine,
+) -> None:
     code = RUN.format(tools="[find]")
     other = "other = Agent('other', tools=[*shop])\nassert result.text == 'Found.'\n"
     assert last_line(f"{code}{other}{LOADED}") == []
 
 
-def test_run_with_a_server_and_without_the_package_fails_and_says_what_to_install() -> None:
+def test_run_with_a_server_and_without_the_package_fails_and_says_what_to_install(
+    last_line: LastLine,
+) -> None:
     code = RUN.replace("import asyncio", "import sys; sys.modules['mcp'] = None; import asyncio", 1)
     code = code.replace('[call("find"), say("Found.")]', "[]")
     code = code.format(tools="[*shop]")
