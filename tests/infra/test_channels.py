@@ -7,7 +7,7 @@ import pytest
 
 from layover.desk.cdk.settings import Settings
 from layover.values.decision import BusEvent
-from support.aws.own_apps import CHANNEL_SECRETS, CHANNELS
+from support.aws.forms import CHANNEL_SECRETS, CHANNELS
 from support.aws.templates import Synthesized, listed
 
 TOLD = ("api", "notify")

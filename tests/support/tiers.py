@@ -121,8 +121,9 @@ def _fixtures(item: pytest.Item) -> Sequence[str]:
 
 def marker_of(item: pytest.Item) -> str:
     """Return the marker of what the test does beyond this process; "" if it does no such thing."""
+    given = {marker.name for marker in item.iter_markers()}
     for name in ("torture", *MARKERS):
-        if item.get_closest_marker(name) is not None:
+        if name in given:
             return name
     if item.nodeid.startswith(WALK):
         return ""

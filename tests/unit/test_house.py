@@ -29,8 +29,18 @@ AT_HOME = {
     "moto": ("desk",),
     "starlette": ("desk",),
 }
-SLOW = ("aws_cdk", "infra.app", "layover.desk.cdk.construct", "infra.stack", "openai")
-"""The CDK starts a process of Node's; openai takes most of a second."""
+SLOW = (
+    "aws_cdk",
+    "infra.app",
+    "infra.stack",
+    "layover.desk.cdk.construct",
+    "layover.plugins.reach.mcp.session",
+    "mcp",
+    "openai",
+    "support.aws.own_apps",
+    "support.aws.synthesize",
+)
+"""The CDK starts a process of Node's; openai and mcp take most of a second."""
 KINDS = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,

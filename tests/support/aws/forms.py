@@ -1,10 +1,25 @@
 """Forms that a deployment can take: what is given with `-c` for each."""
 
+from support.aws.templates import BANK_KEY
+
 GIVEN = "forms.json"
 """The file with each form's settings, read by the process that synthesizes."""
 GPT = "openai.gpt-oss-120b-1:0"
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 TITAN = "amazon.titan-embed-text-v2:0"
+
+CHANNELS = {
+    "finance": [{"slack": "#payouts"}, {"mail": ["bea@example.com"]}, {"teams": "TEAMS_FINANCE"}],
+    "owner": [{"mail": ["@owner"]}],
+    "people": {"bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U123"}},
+    "mail_from": "approvals@example.com",
+}
+CHANNEL_SECRETS = {
+    "SLACK_BOT_TOKEN": "/shop/slack-token",
+    "SLACK_SIGNING_SECRET": "/shop/slack-signing",
+    "TEAMS_FINANCE": BANK_KEY.replace("bank", "teams"),
+}
+"""Channels of the app `connected`."""
 
 FORMS: dict[str, dict[str, str]] = {
     # Everything that can be switched on, and nothing that outlives the stack.

@@ -23,6 +23,7 @@ from constructs import IConstruct
 
 from layover.cdk import Database, Domain, Layover
 from layover.desk.cdk.constructs.acknowledge import acknowledge
+from support.aws.forms import CHANNEL_SECRETS, CHANNELS
 from support.aws.templates import BANK_KEY
 from support.pages import Page
 
@@ -46,18 +47,6 @@ bank = Connection("bank", authorize_url=HOST, token_url=HOST, client_id="i", cli
 crm = Connection("crm", token_url=HOST, client_id="i", client_secret=secret("SHOP_KEY"))
 """
 """Agents of the app `connected`: two accounts of users, and one of the deployment."""
-CHANNELS = {
-    "finance": [{"slack": "#payouts"}, {"mail": ["bea@example.com"]}, {"teams": "TEAMS_FINANCE"}],
-    "owner": [{"mail": ["@owner"]}],
-    "people": {"bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U123"}},
-    "mail_from": "approvals@example.com",
-}
-CHANNEL_SECRETS = {
-    "SLACK_BOT_TOKEN": "/shop/slack-token",
-    "SLACK_SIGNING_SECRET": "/shop/slack-signing",
-    "TEAMS_FINANCE": BANK_KEY.replace("bank", "teams"),
-}
-"""Channels of the app `connected`."""
 RULES_OF_THEIRS = "VPC7 RDS2 RDS6 RDS10 RDS11 SMG4 COG1 COG2 COG3 COG8 DDB3 SNS3"
 """Rules of cdk-nag that it may break."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, ErrorInfo, MarkUntrusted, Result, mcp, tool
-from layover.plugins.reach.mcp import guard, session
+from layover.plugins.reach.mcp import guard
 from layover.plugins.reach.mcp.servers import MAX_SESSIONS
 from layover.testing import ScriptedModel, call, calls, say, tool_results
 from layover.values.prompt import Prompt
@@ -361,6 +361,8 @@ async def test_run_whose_server_is_away_fails_and_names_it() -> None:
 async def test_server_that_opens_no_session_in_time_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from layover.plugins.reach.mcp import session
+
     def attempt(_: Any) -> dict[str, str]:
         limits.append(in_time if limits else 0.0)
         monkeypatch.setattr(session, "OPEN_S", limits[-1])
@@ -377,7 +379,7 @@ async def test_server_that_opens_no_session_in_time_is_asked_again(
 async def test_server_that_opens_no_session_in_time_is_named_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session, "OPEN_S", 0.0)
+    monkeypatch.setattr("layover.plugins.reach.mcp.session.OPEN_S", 0.0)
     async with serving(ScriptedServer(FIND)) as server:
         clerk = clerk_of(server)
         with clerk.override(model=ScriptedModel([])):
