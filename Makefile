@@ -168,7 +168,7 @@ $(DEV_STAMP): requirements/dev.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyve
 # again. What is wrong with a test is said where it runs.
 COLLECT := $(BIN)/python -m pytest --collect-only -qq
 ONE_HALF   := tests/unit tests/contract
-OTHER_HALF := tests/infra tests/integration tests/property tests/eval tests/walk
+OTHER_HALF := tests/infra tests/integration tests/migration tests/property tests/simulation tests/eval tests/walk
 
 # test.lock holds all of dev.lock, in the same versions.
 $(TEST_STAMP): requirements/test.lock pyproject.toml $(AGENTS_NEED) | $(VENV)/pyvenv.cfg

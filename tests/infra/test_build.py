@@ -247,7 +247,9 @@ def test_packages_of_users_may_have_the_names_of_functions(
     assert (target.functions / "functions" / "streams" / "bootstrap").stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("name", ["functions", "user_agents"])
+@pytest.mark.parametrize(
+    "name", ["functions", pytest.param("user_agents", marks=pytest.mark.package)]
+)
 def test_package_of_a_name_that_layover_needs_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

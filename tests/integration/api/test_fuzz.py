@@ -68,6 +68,8 @@ class Fuzzer:
     checks: list[Any]
     has: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     statuses: Counter[int] = field(default_factory=Counter)
+    untouched: bool = False
+    """True: nothing has changed what both have."""
 
     def ask(self, user: str, method: str, path: str, body: Any = None) -> JSON:
         """One request that is answered well."""
@@ -77,11 +79,14 @@ class Fuzzer:
         document: JSON = answer.json()
         return document
 
-    def begin(self) -> None:
-        """A world in which both users have one of everything."""
-        self.served.restart()
+    def begin(self, *, anew: bool) -> None:
+        """A world in which both users have one of everything. `anew`: calls will change it."""
         self.served.leaks.clear()
         self.statuses.clear()
+        if self.untouched and not anew:
+            return
+        self.served.restart()
+        self.untouched = not anew
         for user in USERS:
             thread = self.ask(user, "POST", "/threads", {"agent": "support"})["id"]
             run = self.ask(user, "POST", f"/threads/{thread}/runs", {"input": "hello"})["id"]
@@ -161,7 +166,7 @@ def test_requests_that_the_document_permits_are_answered_as_it_says(
 ) -> None:
     from schemathesis import GenerationMode
 
-    fuzzer.begin()
+    fuzzer.begin(anew=method != "get")
     cases = fuzzer.schema[path][method].as_strategy(generation_mode=GenerationMode.POSITIVE)
 
     @settings(BOUNDED, max_examples=examples(16).max_examples)
@@ -182,7 +187,7 @@ def test_requests_that_the_document_forbids_are_refused_as_it_says(
 ) -> None:
     from schemathesis import GenerationMode
 
-    fuzzer.begin()
+    fuzzer.begin(anew=False)
     cases = fuzzer.schema[path][method].as_strategy(generation_mode=GenerationMode.NEGATIVE)
 
     @settings(BOUNDED, max_examples=examples(12).max_examples)

@@ -148,6 +148,7 @@ async def test_no_run_fails_that_would_pass_without_recall(
 
 
 WINDOWS = [4_000, 8_000, 128_000][:: share(3)]
+LEFT = (-50, 60, 90, 120, 200, 400, 3_500)[:: share(3)]
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -172,7 +173,7 @@ async def test_a_run_that_nearly_fills_its_window_ends_as_if_nothing_were_rememb
     await provider.bring_over()
     endings: set[tuple[str, bool]] = set()
     # The agent's instructions fill the window but for a few tokens, none, or more than recall takes.
-    for left in (-50, 60, 90, 120, window // 20, 3_500):
+    for left in LEFT:
         provider.instructions = "y" * 4 * ((room(window) if known else window) - left)
         ends = [
             await provider.say([QUESTION], thread=f"{owner}{left}", owner=owner)

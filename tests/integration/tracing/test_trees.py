@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from itertools import count
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from layover.runs.cancel import cancel
 from layover.values.note import profile_key
 from layover.values.prompt import Prompt
 from layover.values.span import RUN, span_id_of, trace_id_of
+from support.examples import choose_deaths
 from support.otlp import Receiver
 from support.worlds.runs import ANN, Choice, Crash, Offer, Power, answers, answers_of
 from support.worlds.traces import TracedBench
@@ -219,7 +219,7 @@ async def test_a_run_that_goes_on_in_fresh_invocations_is_one_trace(receiver: Re
 @pytest.mark.parametrize("after", [False, True])
 async def test_every_kill_leaves_one_whole_tree(receiver: Receiver, after: bool) -> None:
     recovered = set()
-    for cut_at in count(1):
+    for cut_at in choose_deaths(after):
         receiver.spans.clear()
         script = answers(call("weather", city="Rome"), say("It is sunny."))
         bench = TracedBench(guide(weather), script, power=Power(cut_at, after=after))

@@ -27,6 +27,7 @@ from layover.values.decision import DecisionNote
 from layover.values.deployment.access import Actor
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.views import Run
+from support.examples import choose_deaths
 from support.worlds.runs import ANN, Bench, Ledger, Power, answers, suspended
 
 
@@ -172,7 +173,7 @@ async def test_a_remembered_approval_is_a_hooks_from_then_on() -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_death_anywhere_adds_one_row_for_a_call(after: bool) -> None:
-    for k in range(1, 200):
+    for k in choose_deaths(after):
         bench = hooked(Once(Allow(reason="small")), power=Power(k, after=after))
         run_id = await bench.start()
         assert await bench.drive(run_id) == "over"

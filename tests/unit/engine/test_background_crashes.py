@@ -163,7 +163,7 @@ async def test_without_a_crash_the_story_is_told() -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_crash_at_any_port_call_loses_nothing_and_doubles_nothing(after: bool) -> None:
     # At every fourth call before it took effect, and at those between them after it.
-    for k in range(1 + 2 * after, 1_000, 4 * share(3)):
+    for k in range(1 + 2 * after, 1_000, 4 * share(5)):
         power = Power(k, after=after)
         world, bench, run = await asyncio.wait_for(tell(power), 60)
         if not power.cuts:
@@ -182,7 +182,7 @@ class Twice(Power):
 
 
 async def test_two_crashes_lose_nothing_and_double_nothing() -> None:
-    for k in range(1, 1_000, 5 * share(3)):
+    for k in range(1, 1_000, 5 * share(5)):
         power = Twice(k)
         world, bench, run = await asyncio.wait_for(tell(power), 60)
         if power.cuts < 2:

@@ -108,7 +108,7 @@ async def test_thoughts_outlive_a_suspension(models: Providers) -> None:
 async def test_thoughts_outlive_a_death_at_any_point(models: Providers) -> None:
     whole = bench_of(models, power=Power())
     assert (await whole.go()).text == "done"
-    for point in range(1, whole.power.calls + 1, share(3)):
+    for point in range(1, whole.power.calls + 1, share(5)):
         run = await bench_of(models, power=Power(point)).go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)
 

@@ -27,6 +27,7 @@ from layover.ports.table import Exists, Update
 from layover.testing import HashingEmbedder
 from layover.values.runs.event import Event, dump_events, load_events
 from layover.values.runs.payload import RunPayload
+from support.examples import share
 from support.worlds.runs import ANN, Bench, Crash, Ledger, Power, answers, suspended, with_tools
 
 
@@ -61,7 +62,7 @@ async def test_a_resume_under_another_definition_says_so_before_anything_else() 
 
 async def test_a_change_is_told_once_whatever_dies() -> None:
     for after in (False, True):
-        for k in range(1, 40):
+        for k in range(1, 40, share(3)):
             ledger, power = Ledger(), Power()
             agent = Agent("helper", tools=[ledger.pay, ledger.look])
             bench = Bench(agent, answers(call("pay", amount=3), say("ok")), power=power)

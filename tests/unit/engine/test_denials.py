@@ -626,7 +626,7 @@ async def test_a_death_anywhere_changes_neither_what_is_asked_nor_what_is_shown(
         [VOUCHER, VOUCHER, "nor ten", VOUCHER],
         [],
     )
-    for cut_at in range(1 + after, calm.calls + 1, share(3)):
+    for cut_at in range(1 + after, calm.calls + 1, share(5)):
         assert await walk(Power(cut_at, after=after)) == wanted, cut_at
 
 

@@ -129,7 +129,7 @@ async def test_fallback_is_journaled_once_whatever_dies() -> None:
 
     whole = bench(Power())
     await whole.go()
-    for point in range(1, whole.power.calls + 1, share(3)):
+    for point in range(1, whole.power.calls + 1, share(5)):
         mortal = bench(Power(point))
         run = await mortal.go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)

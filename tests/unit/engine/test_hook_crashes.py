@@ -174,7 +174,7 @@ async def _check_texts(where: str, bench: Bench, run: Run, reasons: dict[str, st
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_crash_at_any_port_call_leaves_what_was_journaled(after: bool) -> None:
     asked_more = 0
-    for k in range(1 + after, 1_000, 2 * share(3)):
+    for k in range(1 + after, 1_000, 2 * share(5)):
         power = Power(k, after=after)
         world, bench, run = await asyncio.wait_for(tell(power), 60)
         if not power.cuts:

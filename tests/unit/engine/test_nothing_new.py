@@ -274,7 +274,7 @@ async def test_a_death_anywhere_leaves_the_end_of_a_sub_agent_in_the_log_once(af
 
     quiet = bench()
     await quiet.go()
-    for cut_at in range(1, quiet.power.calls + 1, share(3)):
+    for cut_at in range(1, quiet.power.calls + 1, share(5)):
         mortal = bench(Power(cut_at, after=after))
         run = await mortal.go()
         assert run.text == "I could not.", cut_at

@@ -90,7 +90,7 @@ async def test_a_validator_that_raises_ends_the_run() -> None:
 async def test_a_validator_is_not_asked_again_for_an_answer_that_is_journaled() -> None:
     probe = bench(Clerk().check, 1, 100)
     await probe.go()
-    for cut in range(1, probe.power.calls + 1, share(3)):
+    for cut in range(1, probe.power.calls + 1, share(5)):
         clerk = Clerk()
         made = bench(clerk.check, 1, 100, 100, 100)
         run_id = await made.start()

@@ -88,7 +88,7 @@ async def test_state_outlives_a_death_at_any_point(server: FakeOpenAI, chat: Ope
     server.respond_with(DEEPSEEK)
     whole = bench_of(chat, power=Power())
     assert (await whole.go()).text == "done"
-    for point in range(1, whole.power.calls + 1, share(3)):
+    for point in range(1, whole.power.calls + 1, share(5)):
         bench = bench_of(chat, power=Power(point))
         run = await bench.go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)

@@ -127,7 +127,7 @@ async def test_thoughts_outlive_a_suspension(chat: OpenAIChat, thinker: Thinker)
 async def test_thoughts_outlive_a_death_at_any_point(chat: OpenAIChat, thinker: Thinker) -> None:
     whole = bench_of(chat, power=Power())
     assert (await whole.go()).text == "done"
-    for point in range(1, whole.power.calls + 1, share(3)):
+    for point in range(1, whole.power.calls + 1, share(5)):
         run = await bench_of(chat, power=Power(point)).go()
         assert (run.status, run.text) == (Status.SUCCESS, "done"), (point, run.error)
 

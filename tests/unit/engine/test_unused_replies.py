@@ -112,7 +112,7 @@ async def test_unused_replies_count_once_whatever_dies() -> None:
 
     whole = bench(Power())
     await whole.go()
-    for point in range(1, whole.power.calls + 1, share(3)):
+    for point in range(1, whole.power.calls + 1, share(5)):
         for after in (False, True):
             mortal = bench(Power(point, after=after))
             run = await mortal.go()
