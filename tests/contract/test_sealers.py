@@ -47,10 +47,13 @@ def sealer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sealer]:
         yield KeyFileSealer(tmp_path / "connections.key")
     else:
         aws: LocalAws = request.getfixturevalue("aws")
-        yield KmsSealer(aws.services.client("kms"), make_key(aws), "shop")
+        key: str = request.getfixturevalue("key")
+        yield KmsSealer(aws.services.client("kms"), key, "shop")
 
 
-def make_key(aws: LocalAws) -> str:
+@pytest.fixture(scope="module")
+def key(aws: LocalAws) -> str:
+    """A key of KMS. moto takes a quarter of a second to make one."""
     key: Any = aws.client("kms").create_key()["KeyMetadata"]
     return str(key["Arn"])
 
@@ -139,11 +142,11 @@ def test_key_file_sealer_of_another_key_opens_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sealing", ["key-file", "kms"])
 async def test_sealed_text_shows_nothing_and_is_never_the_same_twice(
-    sealing: str, tmp_path: Path, aws: LocalAws
+    sealing: str, tmp_path: Path, aws: LocalAws, key: str
 ) -> None:
     sealer: Sealer = KeyFileSealer(tmp_path / "key")
     if sealing == "kms":
-        sealer = KmsSealer(aws.services.client("kms"), make_key(aws), "shop")
+        sealer = KmsSealer(aws.services.client("kms"), key, "shop")
     first, second = [await sealer.seal("gho_secret", MINE) for _ in range(2)]
     assert first != second
     assert "gho_secret" not in first
@@ -170,8 +173,8 @@ def _mixed(chunks: list[str], other: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("change", [_swapped, _dropped, _doubled, _mixed])
-async def test_chunks_are_of_one_text_in_its_order(aws: LocalAws, change: Any) -> None:
-    sealer = KmsSealer(aws.services.client("kms"), make_key(aws), "shop")
+async def test_chunks_are_of_one_text_in_its_order(aws: LocalAws, key: str, change: Any) -> None:
+    sealer = KmsSealer(aws.services.client("kms"), key, "shop")
     frames = [(await sealer.seal(text * 10_000, MINE)).split(".") for text in ("a", "b")]
     (kind, id, *chunks), (_, _, *other) = frames
     assert len(chunks) == len(other) == 3
@@ -180,8 +183,10 @@ async def test_chunks_are_of_one_text_in_its_order(aws: LocalAws, change: Any) -
         await sealer.open(".".join([kind, id, *change(chunks, other)]), MINE)
 
 
-async def test_text_of_another_deployment_with_the_same_key_does_not_open(aws: LocalAws) -> None:
-    client, key = aws.services.client("kms"), make_key(aws)
+async def test_text_of_another_deployment_with_the_same_key_does_not_open(
+    aws: LocalAws, key: str
+) -> None:
+    client = aws.services.client("kms")
     sealed = await KmsSealer(client, key, "shop").seal("a token", MINE)
     with pytest.raises(ValueError, match="sealed"):
         await KmsSealer(client, key, "shop-test").open(sealed, MINE)

@@ -3,10 +3,8 @@
 import copy
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
@@ -15,15 +13,13 @@ from layover.desk.cdk.adoption import Client, is_new, problems
 from layover.desk.cdk.deployed import Place, find
 from layover.desk.cdk.settings import Settings
 from layover.desk.shipped import release
-
-REGION = "eu-west-1"
+from support.aws.mocked import REGION, make_client
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
     with mock_aws():
-        secrets = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-        yield partial(boto3.client, region_name=REGION, **secrets)
+        yield make_client
 
 
 def table(client: Client, **changes: Any) -> str:

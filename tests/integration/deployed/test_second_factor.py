@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
 from layover.desk.cli.client import ApiError
 from layover.desk.cli.second_factor import ATTEMPTS, add_factor, enroll
+from support.aws.mocked import make_client
 from support.providers.oidc import Browser, Deployment
 
 PASSWORD = "Secret-12345"
@@ -17,9 +17,7 @@ PASSWORD = "Secret-12345"
 @pytest.fixture
 def cognito() -> Iterator[Any]:
     with mock_aws():
-        yield boto3.client(
-            "cognito-idp", "eu-west-1", aws_access_key_id="a", aws_secret_access_key="b"
-        )
+        yield make_client("cognito-idp")
 
 
 def signed_in(cognito: Any) -> tuple[str, str]:

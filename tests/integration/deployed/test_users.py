@@ -2,11 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import NoCredentialsError, NoRegionError
 from moto import mock_aws
@@ -15,19 +12,13 @@ from typer.testing import CliRunner
 from layover.desk.cli.main import app
 from layover.desk.cli.users import Client, add, token
 from layover.project import FILE
-
-REGION = "eu-west-1"
+from support.aws.mocked import REGION, make_client
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
     with mock_aws():
-        secrets = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-        yield partial(_made, secrets)
-
-
-def _made(secrets: dict[str, str], service: str, region_name: str = REGION) -> Any:
-    return boto3.client(service, region_name=region_name, **secrets)  # type: ignore[call-overload]
+        yield make_client
 
 
 API = f"https://a1b2c3.execute-api.{REGION}.amazonaws.com"

@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import NoCredentialsError
 from moto import mock_aws
@@ -16,6 +14,7 @@ from layover.desk.cli.releases import PINS, Releases, pinned, releases
 from layover.desk.local import newest_release
 from layover.desk.shipped import release
 from layover.project import FILE, Project, read
+from support.aws.mocked import make_client
 
 
 @pytest.fixture
@@ -134,8 +133,7 @@ def test_folder_that_is_not_there_has_no_release(tmp_path: Path) -> None:
 @pytest.fixture
 def client() -> Iterator[Any]:
     with mock_aws():
-        secrets = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-        yield partial(boto3.client, region_name="eu-west-1", **secrets)
+        yield make_client
 
 
 def test_project_without_pin_and_data_has_only_the_installed_release(project: Project) -> None:
