@@ -15,19 +15,19 @@ import pytest
 
 MOST: Mapping[str, int] = {
     "tests/contract": 6,
-    "tests/infra": 36,
+    "tests/infra": 35,
     "tests/integration": 3,
     "tests/integration/api": 1,
-    "tests/integration/inprocess": 2,
-    "tests/integration/local": 63,
+    "tests/integration/inprocess": 1,
+    "tests/integration/local": 59,
     "tests/integration/postgres": 5,
     "tests/simulation": 2,
-    "tests/unit": 89,
+    "tests/unit": 33,
     "tests/unit/aws": 1,
     "tests/unit/declare": 5,
     "tests/unit/desk": 5,
     "tests/unit/engine": 1,
-    "tests/unit/plugins": 8,
+    "tests/unit/plugins": 5,
     "tests/walk": 2,
 }
 """Starts of each folder in a clean clone, at most."""

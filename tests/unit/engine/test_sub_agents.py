@@ -93,9 +93,9 @@ async def test_thread_of_a_run_with_many_waiting_sub_agents_can_be_erased() -> N
 
 
 async def test_run_with_many_waiting_sub_agents_is_cancelled_whole_whatever_dies_in_it() -> None:
-    cut_at, was_cut = 1 - share(2), True
+    cut_at, was_cut = 1 - share(4), True
     while was_cut:
-        desk, cut_at = crowd(), cut_at + share(2)
+        desk, cut_at = crowd(), cut_at + share(4)
         run = await desk.suspended()
         power = desk.bench.power
         power.calls, power.cut_at = 0, cut_at
