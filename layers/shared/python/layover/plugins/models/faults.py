@@ -108,8 +108,12 @@ class ProviderFault(Exception):
         """Add the provider and the model to the message, if these have to be checked. Credentials in the URL
         are left out."""
         if self.of_settings:
-            self.error.message += f" [model {model} at {shown_url(url)}]"
-            self.error.args = (self.error.message,)
+            self.add(f" [model {model} at {shown_url(url)}]")
+
+    def add(self, text: str) -> None:
+        """Add words to the message."""
+        self.error.message += text
+        self.error.args = (self.error.message,)
 
     @property
     def is_disconnection(self) -> bool:

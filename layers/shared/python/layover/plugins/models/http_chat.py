@@ -217,7 +217,7 @@ class HttpChat(ChatModel):
             await send_deltas(on_delta, Delta(kind="restart") if fault.started else again)
 
         try:
-            return await retrying(attempt, self._sleep, restart, requests)
+            return await retrying(attempt, self._sleep, requests, restart)
         except ProviderFault as fault:
             fault.name_provider(self.base_url, name)
             raise fault.error from fault.__cause__

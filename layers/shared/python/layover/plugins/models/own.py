@@ -58,7 +58,7 @@ class OwnModel(ChatModel):
         try:
             if not repeats:
                 return await attempt()
-            reply = await retrying(attempt, self._sleep, restart, requests)
+            reply = await retrying(attempt, self._sleep, requests, restart)
         except ProviderFault as fault:
             if repeats:
                 fault.error.requests = requests.made
@@ -145,8 +145,7 @@ def _fault(error: Exception, name: str) -> ProviderFault:
         return from_status(status, _body(error, response), _headers(response))
     if isinstance(error, OSError) or _is_called(error, _NETWORK_NAMES):
         fault = make_disconnect_fault(error, timeout=_is_called(error, _TIMEOUT_NAMES))
-        fault.error.message += f" [model {name}]"
-        fault.error.args = (fault.error.message,)
+        fault.add(f" [model {name}]")
         return fault
     # An author's mistake, as a rule: the log says where.
     logger.warning("the model %s failed", name, exc_info=error)

@@ -1,14 +1,11 @@
 """Waits for a provider's fault to pass (docs/behaviour.md#provider-retries)."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from layover.clock import loop_time
 from layover.dice import SYSTEM_DICE
 from layover.plugins.models.faults import ProviderFault
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
 
 ATTEMPTS = 6
 WINDOW_S = 60.0
@@ -37,97 +34,44 @@ Sleep = Callable[[float], Awaitable[None]]
 OnFault = Callable[[ProviderFault], Awaitable[None]]
 
 
-class _Window:
-    """The time that is left, whether the sleeps are real or a test's."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._opened: float | None = None
-        self._requests = requests
-
-    def is_over(self, state: "RetryCallState") -> bool:
-        now = loop_time()
-        if self._opened is None:
-            self._opened = now
-        spent = max(now - self._opened, state.idle_for)
-        most = _fault(state).most_attempts or ATTEMPTS
-        is_late = spent + state.upcoming_sleep > WINDOW_S
-        return is_late or state.attempt_number >= most or self._requests.are_used_up
-
-
 async def retrying(
-    attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault, requests: Requests
+    attempt: Callable[[], Awaitable[T]],
+    sleep: Sleep,
+    requests: Requests,
+    on_fault: OnFault | None = None,
 ) -> T:
     """Return the result of the first attempt that succeeds.
 
     Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds and no more than `requests`
     allows; `on_fault` is called for each that will be. Raises the last ProviderFault."""
-
-    async def counted() -> T:
+    attempts, slept = 0, 0.0
+    opened: float | None = None
+    while True:
         requests.made += 1
-        return await attempt()
-
-    try:
-        return await counted()
-    except ProviderFault as fault:
-        if not fault.is_transient:
-            raise
-        first = fault
-    # Most calls succeed at once: they pay nothing for what a repetition needs.
-    return await _repeated(_after(first, counted), sleep, on_fault, requests)
-
-
-def _after(fault: ProviderFault, attempt: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
-    """An attempt whose first outcome is known: this fault."""
-    faults = [fault]
-
-    async def again() -> T:
-        if faults:
-            raise faults.pop()
-        return await attempt()
-
-    return again
+        attempts += 1
+        try:
+            return await attempt()
+        except ProviderFault as fault:
+            now = loop_time()
+            opened = now if opened is None else opened
+            wait = _wait(fault, attempts)
+            # A test's sleeps take no time.
+            is_late = max(now - opened, slept) + wait > WINDOW_S
+            is_last = attempts >= (fault.most_attempts or ATTEMPTS) or requests.are_used_up
+            if not fault.is_transient or is_late or is_last:
+                if attempts > 1:
+                    fault.add(f" (attempt {attempts})")
+                raise
+            if on_fault is not None:
+                await on_fault(fault)
+        await sleep(wait)
+        slept += wait
 
 
-async def _repeated(
-    attempt: Callable[[], Awaitable[T]], sleep: Sleep, on_fault: OnFault, requests: Requests
-) -> T:
-    from tenacity import AsyncRetrying, retry_if_exception
-
-    async def notify_restart(state: "RetryCallState") -> None:
-        await on_fault(_fault(state))
-
-    retries = AsyncRetrying(
-        sleep=sleep,
-        stop=_Window(requests).is_over,
-        wait=_wait,
-        retry=retry_if_exception(lambda e: isinstance(e, ProviderFault) and e.is_transient),
-        before_sleep=notify_restart,
-        reraise=True,
-    )
-    try:
-        return await retries(attempt)
-    except ProviderFault as fault:
-        _say_how_often(fault, retries.statistics.get("attempt_number", 1))
-        raise
-
-
-def _say_how_often(fault: ProviderFault, attempts: int) -> None:
-    if attempts > 1:
-        fault.error.message += f" (attempt {attempts})"
-        fault.error.args = (fault.error.message,)
-
-
-def _fault(state: "RetryCallState") -> ProviderFault:
-    fault = state.outcome.exception() if state.outcome else None
-    assert isinstance(fault, ProviderFault)
-    return fault
-
-
-def _wait(state: "RetryCallState") -> float:
+def _wait(fault: ProviderFault, attempts: int) -> float:
     """Return the wait that the provider asked for, in seconds. Else it doubles from one second, half of it
     random: many runs that failed together must not come back together."""
-    retry_after = _fault(state).retry_after
-    if retry_after is not None:
-        return retry_after
-    longest: float = min(MAX_WAIT_S, FIRST_WAIT_S * 2 ** (state.attempt_number - 1))
+    if fault.retry_after is not None:
+        return fault.retry_after
+    longest: float = min(MAX_WAIT_S, FIRST_WAIT_S * 2 ** (attempts - 1))
     return longest * (0.5 + SYSTEM_DICE.up_to(0.5))

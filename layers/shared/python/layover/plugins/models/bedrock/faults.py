@@ -58,8 +58,7 @@ def failed(
     if code in ("ModelErrorException", "ModelStreamErrorException"):
         fault.most_attempts = BRIEFLY
     if to_do := _to_do(code, message):
-        fault.error.message += f" ({to_do})"
-        fault.error.args = (fault.error.message,)
+        fault.add(f" ({to_do})")
     return fault
 
 

@@ -60,7 +60,7 @@ class BedrockEmbedder:
         body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "})
         async with limit:
             ask = partial(asyncio.to_thread, self._invoke, body)
-            return await retrying(ask, self._sleep, _ignore, Requests())
+            return await retrying(ask, self._sleep, Requests())
 
     def _invoke(self, body: str) -> tuple[list[float], Usage]:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -103,7 +103,3 @@ def _read(text: bytes) -> tuple[list[float], Usage]:
     except (KeyError, TypeError, ValueError) as error:
         raise invalid("The embedder's answer has no vector") from error
     return vector, Usage(input_tokens=parse_tokens(answer.get("inputTextTokenCount")))
-
-
-async def _ignore(fault: ProviderFault) -> None:
-    """Ignore a fault that passes."""

@@ -53,7 +53,7 @@ class OpenAIEmbedder:
         try:
             for batch in _batches(texts):
                 request = partial(self._request, batch)
-                batch_vectors, usage = await retrying(request, self._sleep, _ignore, Requests())
+                batch_vectors, usage = await retrying(request, self._sleep, Requests())
                 vectors += batch_vectors
                 usages.append(usage)
         except ProviderFault as fault:
@@ -107,7 +107,3 @@ def _usage(answer: Any) -> Usage:
     usage = answer.get("usage")
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     return Usage(input_tokens=parse_tokens(tokens))
-
-
-async def _ignore(fault: ProviderFault) -> None:
-    """Ignore a fault that passes."""
