@@ -175,7 +175,14 @@ async def test_embedder_without_a_key_is_a_model_error_of_its_request(
         return deployment.parameter("own")
 
     variables: dict[str, Any] = {}
-    made = make_embedder(name, deployment.environment, own, variables, deployment.parameter)
+    made = make_embedder(
+        name,
+        deployment.environment,
+        own,
+        variables,
+        deployment.parameter,
+        lambda: AwsServices(variables),
+    )
     assert made.model == name
     with pytest.raises(ModelError) as caught:
         await made.embed(["tea"])

@@ -243,15 +243,23 @@ def test_call_imports_nothing_of_aws(server: FakeOpenAI, variables: dict[str, st
     code = (
         "import asyncio, os, sys\n"
         "from layover.adapters.aws.services import AwsServices\n"
+        "from layover.errors import ModelError\n"
         "from layover.plugins.models.bedrock.chat import BedrockChat\n"
+        "from layover.plugins.models.embeddings.bedrock import BedrockEmbedder\n"
         "from layover.values.prompt import Prompt\n"
         f"asked = Prompt(model='{CLAUDE}', stream=True)\n"
-        "reply = asyncio.run(BedrockChat(AwsServices(os.environ)).complete(asked))\n"
+        "aws = AwsServices(os.environ)\n"
+        "reply = asyncio.run(BedrockChat(aws).complete(asked))\n"
+        "titan = BedrockEmbedder('bedrock/amazon.titan-embed-text-v2:0', aws)\n"
+        "try:\n"
+        "    asyncio.run(titan.embed(['tea']))\n"
+        "except ModelError as refusal:\n"
+        "    print(refusal.status)\n"
         "print(reply.text, {'boto3', 'botocore', 'openai', 'tenacity'} & sys.modules.keys())\n"
     )
-    server.script([say("hello")])
+    server.script([say("hello")])  # it has no embedder: 404
     run, paths = [sys.executable, "-c", code], {"PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
         run, capture_output=True, text=True, timeout=120, check=True, env=variables | paths
     )
-    assert done.stdout == "hello set()\n"
+    assert done.stdout == "404\nhello set()\n"

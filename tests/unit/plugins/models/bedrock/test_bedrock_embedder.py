@@ -2,15 +2,14 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from layover.adapters.aws.services import AwsServices
 from layover.errors import ConfigurationError, ModelError
 from layover.plugins.models.embeddings.bedrock import (
     MAX_CHARACTERS,
@@ -18,6 +17,7 @@ from layover.plugins.models.embeddings.bedrock import (
     BedrockEmbedder,
 )
 from layover.values.runs.usage import Usage
+from support.providers.converse import variables_of
 
 NAME = "bedrock/amazon.titan-embed-text-v2:0"
 WAIT_S = 20.0
@@ -44,12 +44,9 @@ class FakeBedrock:
         self.lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
 
-    def client(self) -> Any:
-        """boto3's, as the deployment's: it repeats nothing."""
-        session = boto3.session.Session("AKIDEXAMPLE", "secret", region_name="eu-central-1")
-        once = Config(retries={"total_max_attempts": 1}, read_timeout=5, proxies={})
-        address = f"http://127.0.0.1:{self.server.server_port}"
-        return session.client("bedrock-runtime", endpoint_url=address, config=once)
+    def aws(self) -> AwsServices:
+        """The environment of a function with a role, with this server as Bedrock."""
+        return AwsServices(variables_of(f"http://127.0.0.1:{self.server.server_port}"))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         fake = self
@@ -86,10 +83,10 @@ def fake() -> Iterator[FakeBedrock]:
 
 
 @pytest.fixture
-def embedder(fake: FakeBedrock) -> Iterator[BedrockEmbedder]:
-    client = fake.client()
-    yield BedrockEmbedder(NAME, lambda: client, sleep=_no_sleep)
-    client.close()
+async def embedder(fake: FakeBedrock) -> AsyncIterator[BedrockEmbedder]:
+    embedder = BedrockEmbedder(NAME, fake.aws(), sleep=_no_sleep)
+    yield embedder
+    await embedder.aclose()
 
 
 async def _no_sleep(seconds: float) -> None:
@@ -99,7 +96,7 @@ async def _no_sleep(seconds: float) -> None:
 @pytest.mark.parametrize("name", ["bedrock/cohere.embed-v4:0", "openai/text-embedding-3-small"])
 def test_an_embedder_without_an_adapter_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        BedrockEmbedder(name, lambda: None)
+        BedrockEmbedder(name, AwsServices({}))
 
 
 async def test_a_refusal_is_not_repeated(fake: FakeBedrock, embedder: BedrockEmbedder) -> None:
@@ -129,12 +126,19 @@ async def test_an_answer_without_a_vector_is_a_fault(
 
 
 async def test_nobody_listening_is_a_connection_error(fake: FakeBedrock) -> None:
-    client = fake.client()
     fake.server.server_close()
     with pytest.raises(ModelError) as caught:
-        await BedrockEmbedder(NAME, lambda: client, sleep=_no_sleep).embed(["a"])
-    client.close()
+        await BedrockEmbedder(NAME, fake.aws(), sleep=_no_sleep).embed(["a"])
     assert caught.value.type == "APIConnectionError"
+
+
+async def test_nothing_is_sent_without_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ModelError, match="set the region") as caught:
+        await BedrockEmbedder(NAME, AwsServices({}), sleep=_no_sleep).embed(["a"])
+    assert caught.value.type == "ConfigurationError"
 
 
 async def test_a_passing_fault_is_repeated(fake: FakeBedrock, embedder: BedrockEmbedder) -> None:
@@ -153,7 +157,7 @@ async def test_vectors_come_in_the_order_of_their_texts(
     assert embedded.model == NAME
 
 
-async def test_no_more_requests_than_threads_can_be_spared(
+async def test_few_requests_are_under_way_at_once(
     fake: FakeBedrock, embedder: BedrockEmbedder
 ) -> None:
     together = threading.Barrier(MAX_CONCURRENT)

@@ -36,25 +36,6 @@ def _client(service: str) -> Any:
     )
 
 
-@cache
-def _bedrock() -> Any:
-    from botocore.config import Config
-
-    once = Config(
-        connect_timeout=5,
-        read_timeout=60,
-        max_pool_connections=POOL,
-        retries={"total_max_attempts": 1},
-    )
-    return session().client("bedrock-runtime", config=once)
-
-
-def bedrock_client() -> Any:
-    """The environment's client of `bedrock-runtime`. It repeats nothing: the embedder does."""
-    with _making:
-        return _bedrock()
-
-
 def client_at(service: str, endpoint: str, **settings: Any) -> Any:
     """A client of a service that has its own endpoint; `settings` are botocore's. The caller keeps it."""
     from botocore.config import Config

@@ -6,12 +6,12 @@ from contextlib import suppress
 from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
-from layover.errors import ConfigurationError, RetryableError
+from layover.errors import ConfigurationError
 from layover.ids import RandomIds
 from layover.plugins.models.bedrock import families
 from layover.plugins.models.bedrock.converse import ConverseChat
-from layover.plugins.models.bedrock.faults import refused, unsigned
-from layover.plugins.models.endpoint import Endpoint, Headers
+from layover.plugins.models.bedrock.endpoint import bedrock_endpoint
+from layover.plugins.models.bedrock.faults import refused
 from layover.plugins.models.faults import not_configured
 from layover.plugins.models.http_chat import HttpChat
 from layover.plugins.models.openai_chat import OpenAIChat
@@ -19,10 +19,6 @@ from layover.plugins.models.retrying import Sleep
 from layover.ports import ChatModel, Ids, OnDelta
 from layover.values.deployment.providers import BEDROCK_PREFIX
 from layover.values.prompt import Prompt, Reply
-
-SERVICE = "bedrock-runtime"
-SIGNED_AS = "bedrock"
-"""The name that signatures are made for."""
 
 
 class BedrockChat(ChatModel):
@@ -69,26 +65,16 @@ class BedrockChat(ChatModel):
     def _chat(self, model: str) -> HttpChat:
         if families.speaks_chat_completions(model):
             if self._completions is None:
-                url = f"{self._aws.endpoint(SERVICE).rstrip('/')}/openai/v1"
                 # Bedrock does not document a field for the cache's key.
                 self._completions = OpenAIChat(
                     None,
-                    endpoint=Endpoint(url, self._authorize, make_client=self._make_client),
+                    endpoint=bedrock_endpoint(self._aws, self._make_client, path="/openai/v1"),
                     prompt_cache_key=False,
                     ids=self._ids,
                     sleep=self._sleep,
                 )
             return self._completions
         if self._converse is None:
-            url = self._aws.endpoint(SERVICE)
-            endpoint = Endpoint(url, self._authorize, refused, self._make_client)
+            endpoint = bedrock_endpoint(self._aws, self._make_client, refused)
             self._converse = ConverseChat(endpoint, self._ids, self._sleep)
         return self._converse
-
-    async def _authorize(self, url: str, body: bytes) -> Headers:
-        try:
-            return await self._aws.sign_post(SIGNED_AS, url, body)
-        except ConfigurationError as error:
-            raise not_configured(f"No AWS credentials: {error}") from error
-        except RetryableError as error:
-            raise unsigned(str(error)) from error

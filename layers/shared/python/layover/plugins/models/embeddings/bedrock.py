@@ -2,34 +2,41 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property, partial
+from urllib.parse import quote
 
-from layover.errors import ConfigurationError, ModelError
-from layover.plugins.models.faults import (
-    ProviderFault,
-    from_status,
-    invalid,
-    make_disconnect_fault,
-)
+from layover.adapters.aws.services import AwsServices
+from layover.adapters.http.client import MakeClient
+from layover.adapters.http.direct import DirectClient
+from layover.errors import ConfigurationError
+from layover.plugins.models.bedrock.endpoint import bedrock_endpoint
+from layover.plugins.models.endpoint import Endpoint
+from layover.plugins.models.faults import ProviderFault, invalid, not_configured
 from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.values.deployment.providers import BEDROCK_PREFIX, TITAN, is_titan
 from layover.values.prompt import Embedded
 from layover.values.runs.usage import Usage, parse_tokens
 
 MAX_CONCURRENT = 4
-"""The most requests at once, because the journal and the store use the same threads."""
+"""The most requests at once."""
 MAX_CHARACTERS = 50_000
 """Titan's own limit for a text. It does not read the rest."""
+TIMEOUT_S = 60.0
 
 
 class BedrockEmbedder:
-    """`ports.Embedder`. `model` is the label with which vectors are kept; its leading `bedrock/` is not sent.
-    `client` returns boto3's client of `bedrock-runtime`, without its own retries."""
+    """`ports.Embedder`; one pool of connections for each event loop, none before the first call. `model` is
+    the label with which vectors are kept; its leading `bedrock/` is not sent. `aws`: the signer, the region,
+    and Bedrock's endpoint."""
 
     def __init__(
-        self, model: str, client: Callable[[], Any], *, sleep: Sleep = asyncio.sleep
+        self,
+        model: str,
+        aws: AwsServices,
+        *,
+        make_client: MakeClient = DirectClient,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not is_titan(model):
             raise ConfigurationError(
@@ -37,8 +44,13 @@ class BedrockEmbedder:
                 f"only for {BEDROCK_PREFIX}{TITAN}v2:0"
             )
         self.model = model
-        self._client = client
+        self._aws = aws
+        self._make_client = make_client
         self._sleep = sleep
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
+        return bedrock_endpoint(self._aws, self._make_client)
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """One vector for each text, in order. Raises ModelError and then gives up the other requests."""
@@ -57,49 +69,26 @@ class BedrockEmbedder:
 
     async def _one(self, text: str, limit: asyncio.Semaphore) -> tuple[list[float], Usage]:
         # Titan refuses an empty text.
-        body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "})
+        body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "}).encode()
         async with limit:
-            ask = partial(asyncio.to_thread, self._invoke, body)
-            return await retrying(ask, self._sleep, Requests())
+            return await retrying(partial(self._invoke, body), self._sleep, Requests())
 
-    def _invoke(self, body: str) -> tuple[list[float], Usage]:
-        from botocore.exceptions import BotoCoreError, ClientError
-
+    async def _invoke(self, body: bytes) -> tuple[list[float], Usage]:
         try:
-            answer = self._client().invoke_model(
-                modelId=self.model.removeprefix(BEDROCK_PREFIX),
-                body=body,
-                contentType="application/json",
-                accept="application/json",
-            )
-            text = answer["body"].read()
-        except ClientError as error:
-            raise _fault(error.response) from error
-        except BotoCoreError as error:
-            raise _unanswered(error) from error
-        return _read(text)
+            endpoint = self._endpoint
+        except ConfigurationError as error:
+            message = f"Amazon Bedrock cannot be asked for {self.model}: {error}"
+            raise not_configured(message) from error
+        path = f"/model/{quote(self.model.removeprefix(BEDROCK_PREFIX), safe='')}/invoke"
+        response = await endpoint.post(path, body, {}, TIMEOUT_S)
+        try:
+            answer = json.loads(response.text)
+            vector = [float(x) for x in answer["embedding"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise invalid("The embedder's answer has no vector") from error
+        return vector, Usage(input_tokens=parse_tokens(answer.get("inputTextTokenCount")))
 
-
-def _fault(response: Any) -> ProviderFault:
-    error, about = response.get("Error", {}), response.get("ResponseMetadata", {})
-    body = {"code": error.get("Code"), "message": error.get("Message")}
-    return from_status(about.get("HTTPStatusCode", 500), body, about.get("HTTPHeaders", {}))
-
-
-def _unanswered(error: Exception) -> ProviderFault:
-    """A broken connection is a passing fault; a missing credential is not."""
-    from botocore import exceptions
-
-    if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
-        late = exceptions.ConnectTimeoutError | exceptions.ReadTimeoutError
-        return make_disconnect_fault(error, timeout=isinstance(error, late))
-    return ProviderFault(ModelError(str(error), type=type(error).__name__), is_transient=False)
-
-
-def _read(text: bytes) -> tuple[list[float], Usage]:
-    try:
-        answer = json.loads(text)
-        vector = [float(x) for x in answer["embedding"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise invalid("The embedder's answer has no vector") from error
-    return vector, Usage(input_tokens=parse_tokens(answer.get("inputTextTokenCount")))
+    async def aclose(self) -> None:
+        """Close this event loop's connections; the next call opens new ones."""
+        if "_endpoint" in vars(self):
+            await self._endpoint.aclose()

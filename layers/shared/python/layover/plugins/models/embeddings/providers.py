@@ -5,6 +5,7 @@ Each adapter is imported where it is made, because all of them would take 24 ms 
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from layover.ports import Embedder
 from layover.values.deployment.environment import Environment
@@ -15,6 +16,9 @@ from layover.values.deployment.providers import (
     is_titan,
     split_model,
 )
+
+if TYPE_CHECKING:
+    from layover.adapters.aws.services import AwsServices
 
 
 def has_embedder(environment: Environment, variables: Mapping[str, str]) -> bool:
@@ -38,6 +42,7 @@ def make_embedder(
     own_key: Callable[[], str | None],
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
+    aws: "Callable[[], AwsServices]",
 ) -> Embedder:
     """The embedder of this name. Its key is read before its first request. Raises ConfigurationError if there
     is no adapter."""
@@ -57,10 +62,9 @@ def make_embedder(
         key = partial(find_key, provider, address, variables, parameter)
         return OpenAIEmbedder(name, key, address.base_url, sent_as=sent_as, make_client=make_client)
     if _asks_bedrock(name, environment, variables):
-        from layover.adapters.aws.sdk import bedrock_client
         from layover.plugins.models.embeddings.bedrock import BedrockEmbedder
 
-        return BedrockEmbedder(name, bedrock_client)
+        return BedrockEmbedder(name, aws(), make_client=make_client)
     return OpenAIEmbedder(name, own_key, environment.openai_base_url, make_client=make_client)
 
 
