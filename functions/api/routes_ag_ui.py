@@ -168,7 +168,7 @@ async def _begin(
     head = await chat_thread(runtime, actor.owner, agent, body.thread_id)
     if body.resume:
         decisions = [await _decision(runtime, actor.owner, each) for each in body.resume]
-        run_id, after = await decide_all(ChatTurn(runtime, actor, head), None, decisions)
+        run_id, after = await decide_all(ChatTurn(runtime, actor, head), decisions)
         return run_id, head.id, after
     if message is None:
         raise _invalid("the last message has to be a user's, or `resume` answers what waits")

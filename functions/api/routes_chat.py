@@ -232,7 +232,7 @@ async def _begin(
                 "an assistant's message answers approvals, or a user's comes last", "parts"
             )
         head = await chat_thread(runtime, actor.owner, agent, body.id)
-        run_id, after = await decide_all(ChatTurn(runtime, actor, head), last.id or None, decisions)
+        run_id, after = await decide_all(ChatTurn(runtime, actor, head), decisions)
         # The client goes on with the message that has the call, wherever it is.
         is_known = run_of_answer(last.id)[0] == run_id
         return _Answer(UiMessage(run_id, head.id, id=last.id if is_known else None), after)

@@ -49,6 +49,7 @@ def test_a_thread_is_bound_to_its_user(api: Api, world: SocketBench) -> None:
         {"messages": [{"role": "assistant", "content": "x"}]},
         {"threadId": ""},
         {"resume": [{"interruptId": "x", "status": "maybe"}]},
+        {"resume": [{"interruptId": "1:c1", "status": "cancelled"}]},
     ],
 )
 def test_what_makes_no_sense_is_refused(api: Api, wrong: dict[str, Any]) -> None:
@@ -56,8 +57,8 @@ def test_what_makes_no_sense_is_refused(api: Api, wrong: dict[str, Any]) -> None
 
 
 def test_nothing_goes_on_where_nothing_waits(api: Api) -> None:
-    resumed = [{"interruptId": "1:c1", "status": "cancelled"}]
-    assert ask(api, resume=resumed)["statusCode"] == 409
+    resumed = [{"interruptId": "1:run_none:c1", "status": "cancelled"}]
+    assert ask(api, resume=resumed)["statusCode"] == 404
 
 
 def test_a_run_that_could_not_be_streamed_is_not_started(api: Api, world: SocketBench) -> None:
@@ -83,7 +84,7 @@ def test_an_interrupt_is_answered_on_the_same_run(
     api: Api, world: SocketBench, resumed: dict[str, Any], kind: str
 ) -> None:
     run, waiting = api.do(world.suspended())
-    entry = {"interruptId": "1:c1", **resumed}
+    entry = {"interruptId": f"1:{run.id}:c1", **resumed}
     assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 200
     call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))
     assert call is not None
@@ -121,7 +122,6 @@ async def suspended_again(world: SocketBench, run: Run) -> None:
     await log.suspend_calls([approved.written(**changes)])
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["with the run", "without"])
 @pytest.mark.parametrize(
     ("resumed", "kind"),
     [
@@ -130,10 +130,10 @@ async def suspended_again(world: SocketBench, run: Run) -> None:
     ],
 )
 def test_a_form_is_answered_or_declined(
-    api: Api, world: SocketBench, resumed: dict[str, Any], kind: str, named: bool
+    api: Api, world: SocketBench, resumed: dict[str, Any], kind: str
 ) -> None:
     run, waiting = api.do(world.suspended(SuspensionKind.INPUT))
-    entry = {"interruptId": f"1:{run.id}:c1" if named else "1:c1", **resumed}
+    entry = {"interruptId": f"1:{run.id}:c1", **resumed}
     for _ in range(2):
         assert ask(api, threadId=run.thread_id, resume=[entry])["statusCode"] == 200
     call = api.do(world.journal.runs.call(ANN, run.id, waiting.key))

@@ -150,9 +150,9 @@ def test_nothing_goes_on_where_nothing_runs(api: Api, world: SocketBench) -> Non
     assert resumed(api)["statusCode"] == 204
 
 
-def responded(run_id: str, approved: bool, id: str = "1:c1") -> dict[str, Any]:
+def responded(run_id: str, approved: bool) -> dict[str, Any]:
     """The message with which a page answers an approval."""
-    approval = {"id": id, "approved": approved, "reason": "because"}
+    approval = {"id": f"1:{run_id}:c1", "approved": approved, "reason": "because"}
     part = {
         "type": "tool-refund",
         "toolCallId": "c1",
@@ -183,7 +183,7 @@ def test_a_decision_goes_on_under_the_same_id_and_its_input_is_not_trusted(
 def test_nobody_decides_for_another_through_a_chat(api: Api, world: SocketBench) -> None:
     run, _ = api.do(world.suspended())
     refused = chat(api, responded(run.id, True), id="mine", sub=BOB)
-    assert refused["statusCode"] == 409
+    assert refused["statusCode"] == 404
     assert chat(api, responded(run.id, True), id=run.thread_id, sub=BOB)["statusCode"] == 404
 
 

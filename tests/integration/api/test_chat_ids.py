@@ -353,7 +353,7 @@ def test_answers_to_approvals_are_read_where_a_question_follows_them(
     api: Api, world: SocketBench
 ) -> None:
     run, waiting = api.do(world.suspended())
-    approval = {"id": "1:c1", "approved": True}
+    approval = {"id": f"1:{run.id}:c1", "approved": True}
     part = {"type": "tool-refund", "state": "approval-responded", "approval": approval}
     responded = {"id": run.id, "role": "assistant", "parts": [part]}
     answered = chat(api, responded, user("and?"), id=run.thread_id, messageId=run.id)

@@ -211,9 +211,11 @@ def test_an_approval_is_asked_for_by_attempt_and_call() -> None:
     assert approval_of(asked["approvalId"]) == (2, "run_1", "c:1")
 
 
-@pytest.mark.parametrize("id", ["c", "c:1", "run_1", "x:run_1:c"])
-def test_an_approval_of_an_earlier_release_names_no_run(id: str) -> None:
-    assert approval_of(f"3:{id}") == (3, None, id)
+@pytest.mark.parametrize(
+    "id", ["", "3:c", "3:c:1", "3:run_1", "3:run_1:", "3:x:run_1:c", "x:run_1:c"]
+)
+def test_no_other_id_is_that_of_an_approval(id: str) -> None:
+    assert approval_of(id) is None
 
 
 def test_a_part_of_an_answer_has_an_id_that_names_its_run() -> None:

@@ -2,8 +2,7 @@
 
 Each function returns the run whose stream is the answer. The same request again gets the same run."""
 
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from layover.keys import can_be_id
 from layover.plugins.fronts.chat.answers import last_suspension_seq
 from layover.plugins.fronts.chat.parts import ClientMessage, content_hash, hash_of, input_parts
 from layover.plugins.fronts.chat.sent import Sent, find_run, find_sent, input_of, is_newest
-from layover.plugins.fronts.protocols.ui_messages import Approval, run_of_answer
+from layover.plugins.fronts.protocols.ui_messages import Approval
 from layover.ports import RequestKey
 from layover.records.runs import meta_of, snapshot_of
 from layover.runs.accept import ABSENT, KEY_LIFETIME, StartRun, start_run
@@ -122,23 +121,22 @@ async def regenerate(chat: ChatTurn, message_id: str | None, message: ClientMess
 
 
 async def decide_all(
-    chat: ChatTurn, answer_id: str | None, decisions: Iterable[tuple[Approval, DecisionRequest]]
+    chat: ChatTurn, decisions: Iterable[tuple[Approval, DecisionRequest]]
 ) -> tuple[str, int]:
-    """Decide these calls of one run: the one that they name, or that of the answer (None, or none of the
-    thread's: the one that asks about them). Return the run, and the seq after which its answer goes on. A
-    repetition gets the same answer; so does a page that was loaded after somebody else had decided the same.
-    Raises InvalidRequest (calls of several runs), Conflict (nothing waits), and what `decide` raises."""
+    """Decide these calls of the one run that they name. Return the run, and the seq after which its answer
+    goes on. A repetition gets the same answer; so does a page that was loaded after somebody else had decided
+    the same. Raises InvalidRequest (calls of several runs), NotFound (a run that is not of this chat), and
+    what `decide` raises."""
     all_decisions = list(decisions)
     calls = [approval.tool_call_id for approval, _ in all_decisions]
-    run_ids = {approval.run_id for approval, _ in all_decisions} - {None}
-    if len(run_ids) > 1:
+    run_id, *others = {approval.run_id for approval, _ in all_decisions}
+    if others:
         message = "these calls are of several runs: decide those of one run at a time"
         error = {"loc": ["body"], "msg": message, "type": "several_runs"}
         raise InvalidRequest(message, [error])
-    if run_ids:
-        meta = await _run_of(chat, run_ids.pop())
-    else:
-        meta = await _asked_in(chat, answer_id, calls)
+    meta = await meta_of(chat.runtime, chat.actor.owner, run_id)
+    if meta.thread_id != chat.head.id:
+        raise NotFound("there is no such run in this chat", thread_id=chat.head.id)
     for approval, decision in all_decisions:
         try:
             await decide(chat.runtime, chat.actor, meta.id, approval.tool_call_id, decision)
@@ -150,8 +148,8 @@ async def decide_all(
 
 async def waits_for_input(runtime: Runtime, owner: str, approval: Approval) -> bool:
     """Return whether this attempt of a call waits, or waited, for input: its answer is data, whatever fields
-    it has. False if there is no such call, or if an id of an earlier release does not name its run."""
-    if approval.run_id is None or not can_be_id(approval.run_id):
+    it has. False if there is no such call."""
+    if not can_be_id(approval.run_id):
         return False
     snapshot = await runtime.journal.runs.snapshot(owner, approval.run_id)
     return any(
@@ -161,23 +159,6 @@ async def waits_for_input(runtime: Runtime, owner: str, approval: Approval) -> b
         and call.suspension.kind is SuspensionKind.INPUT
         for call in (snapshot.calls if snapshot else ())
     )
-
-
-async def _asked_in(chat: ChatTurn, answer_id: str | None, calls: Collection[str]) -> RunMeta:
-    """Return the run that asks about these calls: that of the answer, if it is the chat's, else the one that
-    holds the chat or waits aside. Raises Conflict if there is none."""
-    if answer_id is not None:
-        with suppress(NotFound):
-            return await _run_of(chat, run_of_answer(answer_id)[0])
-    head = chat.head
-    candidates = [*([head.active_run] if head.active_run else []), *reversed(head.waiting_runs)]
-    for candidate in candidates:
-        snapshot = await chat.runtime.journal.runs.snapshot(head.owner, candidate)
-        if snapshot and any(call.tool_call_id in calls for call in snapshot.calls):
-            return snapshot.meta
-    if not candidates:
-        raise Conflict("nothing waits in this chat", thread_id=head.id)
-    return await _run_of(chat, candidates[0])
 
 
 async def _was_decided(
@@ -289,12 +270,3 @@ def _key(chat: ChatTurn, what: str, id: str | None) -> RequestKey | None:
     return RequestKey(
         chat.key, hash_of([chat.head.id, what, id]), chat.runtime.clock.now() + KEY_LIFETIME
     )
-
-
-async def _run_of(chat: ChatTurn, run_id: str | None) -> RunMeta:
-    if run_id is None:
-        raise NotFound("this chat has no messages", thread_id=chat.head.id)
-    meta = await meta_of(chat.runtime, chat.actor.owner, run_id)
-    if meta.thread_id != chat.head.id:
-        raise NotFound("there is no such run in this chat", thread_id=chat.head.id)
-    return meta

@@ -59,10 +59,10 @@ def passed_over_chunks(names: Sequence[str]) -> list[Chunk]:
 
 
 class Approval(NamedTuple):
-    """One attempt of a call that waits. `run_id`: None in ids of earlier releases."""
+    """One attempt of a call that waits."""
 
     attempt: int
-    run_id: str | None
+    run_id: str
     tool_call_id: str
 
 
@@ -75,12 +75,10 @@ def approval_id(attempt: int, run_id: str, tool_call_id: str) -> str:
 def approval_of(id: str) -> Approval | None:
     """Invert `approval_id`; None for anything else."""
     attempt, _, rest = id.partition(":")
-    if not attempt.isdecimal() or not rest:
-        return None
     run_id, _, tool_call_id = rest.partition(":")
-    if run_id.startswith(_RUN) and tool_call_id:
-        return Approval(int(attempt), run_id, tool_call_id)
-    return Approval(int(attempt), None, rest)
+    if not attempt.isdecimal() or not run_id.startswith(_RUN) or not tool_call_id:
+        return None
+    return Approval(int(attempt), run_id, tool_call_id)
 
 
 def answer_id(run_id: str, step: int) -> str:
