@@ -60,18 +60,10 @@ from layover.values.runs.event import (
     ApprovalEscalated,
     ApprovalExtended,
     ApprovalReminder,
-    DataEvent,
-    ErrorEvent,
     Finish,
-    Handoff,
     HookDecided,
-    HookReplied,
     LoggedEvent,
-    LoopEvent,
     MessageEvent,
-    ModelFallback,
-    ModelRetry,
-    OutputDelta,
     ReasoningDelta,
     TextDelta,
     ToolCallApproval,
@@ -110,10 +102,12 @@ class RunView:
     def apply(self, event: LoggedEvent | EventJson) -> Sequence[Change]:
         """Return what the event changes, in order."""
         frame = self._frame(event) if event.agent_path else self.own
-        react = _REACTIONS.get(event.type)
-        if react is None or event.__class__ is UnknownEvent:
+        if event.__class__ is UnknownEvent:
             return (Unknown(frame, event),)
-        return react(self, frame, event)
+        react = _REACTIONS.get(event.type)
+        if react is not None:
+            return react(self, frame, event)
+        return (_PASSED_ON.get(event.type, Unknown)(frame, event),)
 
     def end_text(self) -> Sequence[Change]:
         """End the open text of the run's own agent, because a protocol shows something else next."""
@@ -152,9 +146,6 @@ class RunView:
         return all(map(self._rests, frame.running))
 
     # Steps and texts
-
-    def _begin_run(self, frame: FrameView, event: Any) -> Sequence[Change]:
-        return (RunBegan(frame),)
 
     def _begin_step(self, frame: FrameView, event: TurnStart) -> Sequence[Change]:
         step = event.step
@@ -220,9 +211,6 @@ class RunView:
             return ()
         frame.text = None
         return (TextEnded(frame, block),)
-
-    def _grow_output(self, frame: FrameView, event: OutputDelta) -> Sequence[Change]:
-        return (OutputGrew(frame, event.output),)
 
     def _tell_message(self, frame: FrameView, event: MessageEvent) -> Sequence[Change]:
         """Tell the parts of a message that did not come in pieces before. Its calls are shown when it is
@@ -297,9 +285,6 @@ class RunView:
     def _answer_of_hook(self, frame: FrameView, event: HookDecided) -> Sequence[Change]:
         return (HookAnswered(frame, self._call(event.tool_call_id, event.tool_name), event),)
 
-    def _spare_model(self, frame: FrameView, event: HookReplied) -> Sequence[Change]:
-        return (ModelSpared(frame, event),)
-
     def _run_call(self, frame: FrameView, event: ToolExecutionStart) -> Sequence[Change]:
         call = self._call(event.tool_call_id, event.tool_name)
         changes = self._show(frame, call, event.args)
@@ -307,9 +292,6 @@ class RunView:
         if call.is_shown:
             self.running.add(call.id)
         return (*changes, CallRan(frame, call))
-
-    def _emit(self, frame: FrameView, event: DataEvent) -> Sequence[Change]:
-        return (DataEmitted(frame, event.tool_call_id, event.data),)
 
     def _suspend(self, frame: FrameView, event: ToolCallSuspended) -> Sequence[Change]:
         call = self._call(event.tool_call_id, event.tool_name)
@@ -366,33 +348,12 @@ class RunView:
 
     # The run
 
-    def _change_model(self, frame: FrameView, event: ModelFallback) -> Sequence[Change]:
-        return (ModelChanged(frame, event),)
-
-    def _ask_again(self, frame: FrameView, event: ModelRetry) -> Sequence[Change]:
-        return (ModelAskedAgain(frame, event),)
-
-    def _end_loop(self, frame: FrameView, event: LoopEvent) -> Sequence[Change]:
-        return (LoopEnded(frame, event),)
-
-    def _change_agent(self, frame: FrameView, event: Handoff) -> Sequence[Change]:
-        return (AgentChanged(frame, event),)
-
-    def _redefine(self, frame: FrameView, event: Any) -> Sequence[Change]:
-        return (AgentRedefined(frame),)
-
-    def _tell_error(self, frame: FrameView, event: ErrorEvent) -> Sequence[Change]:
-        return (ErrorTold(frame, event.error),)
-
     def _end_run(self, frame: FrameView, event: Finish) -> Sequence[Change]:
         ended = self._end_step(frame)
         if frame.is_own:
             self.waiting.clear()
             self.running.clear()
         return (*ended, RunEnded(frame, event))
-
-    def _tell_response(self, frame: FrameView, event: Any) -> Sequence[Change]:
-        return (ResponseTold(frame),)
 
 
 def _with_expiry(pending: Any, expires_at: Any) -> Any:
@@ -433,17 +394,13 @@ def _with_approvers(pending: Any, groups: Any) -> Any:
 
 
 _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
-    "agent-start": RunView._begin_run,
     "turn-start": RunView._begin_step,
     "text-delta": RunView._write_text,
     "reasoning-delta": RunView._write_reasoning,
     "tool-call-delta": RunView._grow_args,
-    "output-delta": RunView._grow_output,
     "message": RunView._tell_message,
     "hook-decision": RunView._answer_of_hook,
-    "hook-reply": RunView._spare_model,
     "tool-execution-start": RunView._run_call,
-    "data": RunView._emit,
     "tool-call-suspended": RunView._suspend,
     "tool-call-approval": RunView._vote,
     "approval-reminder": RunView._remind,
@@ -452,13 +409,21 @@ _REACTIONS: dict[str, Callable[[RunView, FrameView, Any], Sequence[Change]]] = {
     "tool-call-decided": RunView._decide,
     "tool-execution-end": RunView._settle,
     "turn-end": RunView._complete_step,
-    "model-fallback": RunView._change_model,
-    "model-retry": RunView._ask_again,
-    "loop": RunView._end_loop,
-    "handoff": RunView._change_agent,
-    "definition-changed": RunView._redefine,
-    "error": RunView._tell_error,
     "finish": RunView._end_run,
-    "agent-end": RunView._tell_response,
 }
 """By the type of the event."""
+
+_PASSED_ON: dict[str, Callable[[FrameView, Any], Change]] = {
+    "agent-start": lambda frame, _: RunBegan(frame),
+    "output-delta": lambda frame, event: OutputGrew(frame, event.output),
+    "hook-reply": ModelSpared,
+    "data": lambda frame, event: DataEmitted(frame, event.tool_call_id, event.data),
+    "model-fallback": ModelChanged,
+    "model-retry": ModelAskedAgain,
+    "loop": LoopEnded,
+    "handoff": AgentChanged,
+    "definition-changed": lambda frame, _: AgentRedefined(frame),
+    "error": lambda frame, event: ErrorTold(frame, event.error),
+    "agent-end": lambda frame, _: ResponseTold(frame),
+}
+"""By the type of an event that is one change, and that the view need not know of."""
