@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import Any, Literal
+from typing import Any
 
 from layover.errors import ContextLengthExceeded, ModelError
 from layover.ids import SequentialIds
@@ -17,7 +17,7 @@ from layover.values.message import (
     ToolCallPart,
     ToolResultPart,
 )
-from layover.values.prompt import Delta, Prompt, Reply, RequestedCall
+from layover.values.prompt import Delta, Prompt, Reply, RequestedCall, StopReason
 from layover.values.runs.usage import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5)
@@ -25,8 +25,6 @@ USAGE = Usage(input_tokens=10, output_tokens=5)
 
 _LINE = 160
 """Characters of a message in the message of ScriptExhausted."""
-
-FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 
 class Broken(Exception):
@@ -86,7 +84,7 @@ def say(
     text: str,
     *,
     reasoning: str = "",
-    finish_reason: FinishReason = "stop",
+    finish_reason: StopReason = "stop",
     usage: Usage = USAGE,
 ) -> Reply:
     """Return a step of a script: an answer in words.

@@ -11,6 +11,7 @@ from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 
 Api = Literal["chat", "responses"]
+StopReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
 """Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
@@ -180,7 +181,7 @@ class Reply(Value):
     text: str = ""
     reasoning: str = ""
     calls: tuple[RequestedCall, ...] = ()
-    finish_reason: Literal["stop", "length", "tool-calls", "content-filter"] = "stop"
+    finish_reason: StopReason = "stop"
     usage: Usage = Usage()
     model: str = ""
     provider: str = ""

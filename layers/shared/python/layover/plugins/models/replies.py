@@ -5,7 +5,7 @@ Providers agree on Chat Completions only roughly; each deviation here was seen i
 import json
 from collections.abc import Collection
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -16,13 +16,12 @@ from layover.plugins.models.opaque import Opaque
 from layover.plugins.models.text import Text
 from layover.plugins.models.thoughts import Thoughts
 from layover.ports import Ids
-from layover.values.prompt import Delta, Reply
+from layover.values.prompt import Delta, Reply, StopReason
 from layover.values.runs.usage import Usage, parse_tokens
 
-FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = dict[str, Any]
 
-_FINISH: dict[str, FinishReason] = {
+_FINISH: dict[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
@@ -236,7 +235,7 @@ class Assembly:
             deltas.append(Delta(kind="text", text=visible_text))
         return deltas
 
-    def _finish_reason(self) -> FinishReason:
+    def _finish_reason(self) -> StopReason:
         if self._refused:
             return "content-filter"
         reason = _reason(self._finish)

@@ -2,29 +2,28 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
-from layover.plugins.models import call_ids
 from layover.plugins.models.anthropic.content import CALL, CONTENT, LENGTH, SERVER_CALLS, TEXT
 from layover.plugins.models.call_pieces import read_index, whole_arguments
 from layover.plugins.models.citations import citations
 from layover.plugins.models.faults import from_event, invalid
 from layover.plugins.models.opaque import load_stored
+from layover.plugins.models.open_calls import OpenCall, OpenCalls
 from layover.plugins.models.replies import CUT_SHORT, object_at, text_at
 from layover.plugins.models.text import Text
 from layover.ports import Ids
 from layover.values.message import DataPart
-from layover.values.prompt import PROVIDER_TOOL, Delta, Reply, RequestedCall
+from layover.values.prompt import PROVIDER_TOOL, Delta, Reply, StopReason
 from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
-FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = dict[str, Any]
 
 PAUSED = "pause_turn"
 """The reason of an answer that Anthropic's own tools make long: it is sent back, and goes on. Until then its
 state has its blocks under this name."""
-_FINISH: dict[str, FinishReason] = {
+_FINISH: dict[str, StopReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "content-filter",
@@ -45,11 +44,10 @@ class MessagesReply:
     """One reply in the making: the events of a stream, or a plain message."""
 
     def __init__(self, ids: Ids, model: str, provider: str) -> None:
-        self._ids = ids
         self._model = self._asked_model = model
         self._provider = provider
         self._blocks: dict[int, _Block] = {}
-        self._calls: list[_Block] = []
+        self._calls = OpenCalls(ids)
         self._usage: Json = {}
         self._stop: str | None = None
         self._answered = False
@@ -76,14 +74,12 @@ class MessagesReply:
             raise invalid("Anthropic answered without a message")
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         finish_reason = _FINISH.get(self._stop or "")
-        is_cut = finish_reason in CUT_SHORT
-        last = self._calls[-1] if self._calls else None
         return Reply(
             text="".join(block.text.whole() for block in blocks if block.type == TEXT),
             reasoning="\n\n".join(
                 thought for block in blocks if (thought := block.thought.whole())
             ),
-            calls=tuple(call.called(cut=is_cut and call is last) for call in self._calls),
+            calls=self._calls.whole(cut=finish_reason in CUT_SHORT),
             finish_reason=finish_reason or ("tool-calls" if self._calls else "stop"),
             usage=usage_of(self._usage),
             model=self._model,
@@ -136,13 +132,13 @@ class MessagesReply:
             return
         block = self._blocks[index] = _Block(start)
         if block.type == CALL:
-            block.id = sanitise(text_at(start, "id")) or self._ids.new("call")
-            self._calls.append(block)
-            yield self._of_call(block, "")
-        first = start.get("input")
-        if block.type == CALL and isinstance(first, dict) and first:
-            # A plain message has the whole of it, a stream an empty one.
-            yield self._of_call(block, block.args.add(json.dumps(first, ensure_ascii=False)))
+            call = block.call = self._calls.open(start.get("id"), block.name)
+            block.args = call.args
+            yield call.told("")
+            first = start.get("input")
+            if isinstance(first, dict) and first:
+                # A plain message has the whole of it, a stream an empty one.
+                yield call.told(call.args.add(json.dumps(first, ensure_ascii=False)))
         yield from self._deltas(block, text_at(start, "text"), text_at(start, "thinking"))
 
     def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
@@ -154,8 +150,8 @@ class MessagesReply:
             block.citations.append(citation)
         if kind == "input_json_delta" and (piece := text_at(delta, "partial_json")):
             new = block.args.add(piece)
-            if block.type == CALL:
-                yield self._of_call(block, new)
+            if block.call is not None:
+                yield block.call.told(new)
         yield from self._deltas(block, text_at(delta, "text"), text_at(delta, "thinking"))
 
     def _deltas(self, block: "_Block", text: str, thought: str) -> Iterator[Delta]:
@@ -168,12 +164,6 @@ class MessagesReply:
 
     def _thinks_before(self, block: "_Block") -> bool:
         return any(other.thought.is_begun for other in self._blocks.values() if other is not block)
-
-    def _of_call(self, block: "_Block", text: str) -> Delta:
-        at = self._calls.index(block)
-        return Delta(
-            kind="tool-call", text=text, call=at, tool_call_id=block.id, tool_name=block.name
-        )
 
 
 class _Shown(Text):
@@ -191,7 +181,7 @@ class _Block:
     def __init__(self, fields: Json) -> None:
         self._fields = fields
         self.type = text_at(fields, "type")
-        self.id = ""
+        self.call: OpenCall | None = None
         self.name = sanitise(text_at(fields, "name"))
         self.text, self.thought, self.args = Text(), _Shown(), Text()
         sources = fields.get("citations")
@@ -204,12 +194,6 @@ class _Block:
     def grow(self, name: str, piece: str) -> None:
         """Take a piece of a field."""
         self._fields = {**self._fields, name: text_at(self._fields, name) + piece}
-
-    def called(self, *, cut: bool) -> RequestedCall:
-        """Return the call that this block is."""
-        args = whole_arguments(self.args.whole(), cut=cut)
-        state = call_ids.state_of(self.id)
-        return RequestedCall(id=self.id, name=self.name, args=args, state=state)
 
     def whole(self) -> Json:
         """Return the block as it goes back."""

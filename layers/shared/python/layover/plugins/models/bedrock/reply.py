@@ -3,24 +3,21 @@
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
-from layover.plugins.models import call_ids
 from layover.plugins.models.bedrock.content import AT, REASONING
-from layover.plugins.models.call_pieces import whole_arguments
 from layover.plugins.models.faults import BRIEFLY, invalid
 from layover.plugins.models.opaque import load_stored
+from layover.plugins.models.open_calls import OpenCall, OpenCalls
 from layover.plugins.models.replies import CUT_SHORT, FOR_CALLS, largest, object_at, text_at
 from layover.plugins.models.text import Text
 from layover.ports import Ids
-from layover.values.prompt import Delta, Reply, RequestedCall
+from layover.values.prompt import Delta, Reply, StopReason
 from layover.values.runs.usage import Usage, parse_tokens
-from layover.values.text import sanitise
 
-FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 Json = dict[str, Any]
 
-_FINISH: dict[str, FinishReason] = {
+_FINISH: dict[str, StopReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "content_filtered": "content-filter",
@@ -36,16 +33,15 @@ class ConverseReply:
     `output`: the name of the tool that a structured answer comes as; its arguments are the text."""
 
     def __init__(self, ids: Ids, model: str, provider: str, output: str | None) -> None:
-        self._ids = ids
         self._model = model
         self._provider = provider
         self._output = output
         self._text = Text()
         self._reasoning = Text()
         self._answer: Text | None = None
-        self._blocks: dict[int, _Call | _Thought | None] = {}
-        """By their index; None: a text."""
-        self._calls: list[_Call] = []
+        self._blocks: dict[int, OpenCall | Text | _Thought | None] = {}
+        """By their index; None: a text; a Text: the answer that comes as a call."""
+        self._calls = OpenCalls(ids)
         self._usage = Usage()
         self._stop: str | None = None
         self._answered = False
@@ -84,12 +80,11 @@ class ConverseReply:
         is_answer = self._answer is not None and not self._calls
         text = self._answer if is_answer and self._answer is not None else self._text
         finish_reason = _FINISH.get(self._stop or "")
-        is_cut, last = finish_reason in CUT_SHORT, self._calls[-1] if self._calls else None
         is_for_calls = bool(self._calls) or (self._stop in FOR_CALLS and not is_answer)
         return Reply(
             text=text.whole(),
             reasoning=self._reasoning.whole(),
-            calls=tuple(call.whole(cut=is_cut and call is last) for call in self._calls),
+            calls=self._calls.whole(cut=finish_reason in CUT_SHORT),
             finish_reason=finish_reason or ("tool-calls" if is_for_calls else "stop"),
             usage=self._usage,
             model=self._model,
@@ -122,15 +117,12 @@ class ConverseReply:
         if not call or call.get("type") == "server_tool_use":
             return
         if call.get("name") == self._output:
-            self._answer = self._answer or Text()
-            self._blocks[index] = _Call("", "")
+            self._blocks[index] = self._answer = self._answer or Text()
             return
-        new_call = _Call(
-            sanitise(str(call.get("toolUseId") or self._ids.new("call"))), text_at(call, "name")
+        opened = self._blocks[index] = self._calls.open(
+            call.get("toolUseId"), text_at(call, "name")
         )
-        self._blocks[index] = new_call
-        self._calls.append(new_call)
-        yield self._delta(new_call, "")
+        yield opened.told("")
 
     def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
         if isinstance(text := delta.get("text"), str):
@@ -143,19 +135,13 @@ class ConverseReply:
                 block.add(thought)
             if visible_text := self._reasoning.add(text_at(thought, "text")):
                 yield Delta(kind="reasoning", text=visible_text)
-        piece, call = object_at(delta, "toolUse").get("input"), self._blocks.get(index)
-        if not isinstance(piece, str) or not isinstance(call, _Call):
+        piece, target = object_at(delta, "toolUse").get("input"), self._blocks.get(index)
+        if not isinstance(piece, str):
             return
-        if call in self._calls:
-            yield self._delta(call, call.args.add(piece))
-        elif self._answer is not None and (visible_text := self._answer.add(piece)):
+        if isinstance(target, OpenCall):
+            yield target.told(target.args.add(piece))
+        elif isinstance(target, Text) and (visible_text := target.add(piece)):
             yield Delta(kind="text", text=visible_text)
-
-    def _delta(self, call: "_Call", text: str) -> Delta:
-        at = self._calls.index(call)
-        return Delta(
-            kind="tool-call", text=text, call=at, tool_call_id=call.id, tool_name=call.name
-        )
 
     def _place(self) -> int:
         """Return the number of the message's blocks that stand before the next one when it is sent again."""
@@ -174,20 +160,6 @@ class ConverseReply:
         return (
             {REASONING: [load_stored(thought.block()) for thought in thoughts]} if thoughts else {}
         )
-
-
-class _Call:
-    """A tool call in the making."""
-
-    def __init__(self, id: str, name: str) -> None:
-        self.id = id
-        self.name = name
-        self.args = Text()
-
-    def whole(self, *, cut: bool) -> RequestedCall:
-        args = whole_arguments(self.args.whole(), cut=cut)
-        state = call_ids.state_of(self.id)
-        return RequestedCall(id=self.id, name=self.name, args=args, state=state)
 
 
 class _Thought:

@@ -1,25 +1,24 @@
 """The Responses API's replies, translated into Layover's values."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 from layover.errors import INVALID_RESPONSE, ModelError
-from layover.plugins.models import call_ids
-from layover.plugins.models.call_pieces import read_index, whole_arguments
+from layover.plugins.models.call_pieces import read_index
 from layover.plugins.models.citations import citations, sources_in
 from layover.plugins.models.faults import ProviderFault, from_event, invalid
 from layover.plugins.models.opaque import load_stored
+from layover.plugins.models.open_calls import OpenCall, OpenCalls
 from layover.plugins.models.replies import CUT_SHORT, cost_of, object_at, text_at
 from layover.plugins.models.responses.request import CALL, LENGTH, OUTPUT, SAID, THOUGHT
 from layover.plugins.models.text import Text
 from layover.ports import Ids
 from layover.values.message import DataPart
-from layover.values.prompt import PROVIDER_TOOL, Delta, Reply, RequestedCall
+from layover.values.prompt import PROVIDER_TOOL, Delta, Reply, RequestedCall, StopReason
 from layover.values.runs.usage import Usage, parse_tokens
 from layover.values.text import sanitise
 
 Json = dict[str, Any]
-FinishReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
 LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
 """The events that a stream ends with."""
@@ -29,7 +28,7 @@ _NOT_THERE = (
     "in the background; the agent's author has to leave `background` out of ModelSettings(extra=...)"
 )
 
-_FINISH: dict[str, FinishReason] = {
+_FINISH: dict[str, StopReason] = {
     "max_output_tokens": "length",
     "content_filter": "content-filter",
 }
@@ -39,13 +38,13 @@ class ResponsesReply:
     """One reply in the making: takes the events of a stream, or one plain response."""
 
     def __init__(self, ids: Ids, asked_model: str, provider: str) -> None:
-        self._ids = ids
         self._asked_model = asked_model
         self._provider = provider
         self._items: dict[int, Json] = {}
         """Items that are whole, by their index."""
-        self._calls: list[tuple[int, str, str, Text]] = []
-        """Index, id and name of each call, and its arguments so far."""
+        self._calls = OpenCalls(ids)
+        self._open: dict[int, OpenCall] = {}
+        """By their index."""
         self._text = Text()
         self._response: Json = {}
 
@@ -142,18 +141,13 @@ class ResponsesReply:
             self._items[index] = object_at(event, "item")
 
     def _begin(self, index: int, item: Json) -> Iterator[Delta]:
-        call_id = sanitise(text_at(item, "call_id")) or self._ids.new("call")
-        self._calls.append((index, call_id, sanitise(text_at(item, "name")), Text()))
-        yield self._delta(len(self._calls) - 1, "")
+        call = self._open[index] = self._calls.open(item.get("call_id"), text_at(item, "name"))
+        yield call.told("")
 
     def _grow(self, index: int, piece: str) -> Iterator[Delta]:
-        for at, (of, _, _, args) in enumerate(self._calls):
-            if of == index and (args_text := args.add(piece)):
-                yield self._delta(at, args_text)
-
-    def _delta(self, at: int, text: str) -> Delta:
-        _, call_id, name, _ = self._calls[at]
-        return Delta(kind="tool-call", text=text, call=at, tool_call_id=call_id, tool_name=name)
+        call = self._open.get(index)
+        if call is not None and (args_text := call.args.add(piece)):
+            yield call.told(args_text)
 
     def _is_call(self, index: int) -> bool:
         return self._items[index].get("type") == CALL
@@ -161,20 +155,15 @@ class ResponsesReply:
     def _called(self, index: int, *, cut: bool) -> RequestedCall:
         """A call; its id is the one that its deltas had, and so are its arguments if its item has none."""
         item = self._items[index]
-        open_call = next((call for call in self._calls if call[0] == index), None)
-        call_id = (
-            open_call[1]
-            if open_call
-            else sanitise(text_at(item, "call_id")) or self._ids.new("call")
-        )
-        args = sanitise(text_at(item, "arguments"))
-        if not args.strip() and open_call:
-            args = open_call[3].whole()
-        args = whole_arguments(args, cut=cut)
-        name = sanitise(text_at(item, "name"))
-        return RequestedCall(id=call_id, name=name, args=args, state=call_ids.state_of(call_id))
+        call = self._open.get(index) or self._calls.open(item.get("call_id"), "")
+        call.name = sanitise(text_at(item, "name"))
+        args = text_at(item, "arguments")
+        if args.strip():
+            call.args = Text()
+            call.args.add(args)
+        return call.whole(cut=cut)
 
-    def _finish_reason(self, *, is_refusal: bool, calls: bool) -> FinishReason:
+    def _finish_reason(self, *, is_refusal: bool, calls: bool) -> StopReason:
         if is_refusal:
             return "content-filter"
         why = text_at(object_at(self._response, "incomplete_details"), "reason")
