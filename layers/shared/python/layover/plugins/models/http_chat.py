@@ -91,6 +91,8 @@ class HttpChat(ChatModel):
         """Fields that this provider has refused."""
         self._refused: dict[str, frozenset[str]] = {}
         """Settings that a model has refused, by model."""
+        self._said: set[tuple[str, frozenset[str]]] = set()
+        """Settings that were not sent, by who takes none of them."""
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply; see the port. Deltas are reported only if `prompt.stream` asks for a stream."""
@@ -189,6 +191,12 @@ class HttpChat(ChatModel):
             return
         logger.warning("%s takes no %s: not sent to it again", model, ", ".join(sorted(settings)))
         self._refused[model] = self._refused.get(model, frozenset()) | settings
+
+    def _say_unsent(self, taker: str, settings: frozenset[str]) -> None:
+        """Log once that a model, or an API, takes none of these settings."""
+        if settings and (taker, settings) not in self._said:
+            self._said.add((taker, settings))
+            logger.warning("%s takes no %s: not sent", taker, ", ".join(sorted(settings)))
 
     def _repeat_in_words(self, model: str) -> None:
         """Have the schema stand in the text of all later requests to this model."""

@@ -12,7 +12,8 @@
 It goes back to the provider and the model that it came from, and nowhere else
 (docs/behaviour.md#provider-state)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from layover.values.base import MAX_DEPTH
@@ -157,6 +158,14 @@ def with_thoughts(text: str | None, state: ProviderState | None) -> str | list[J
     if not thoughts:
         return text
     return [*thoughts, *([{"type": "text", "text": text}] if text else [])]
+
+
+def split_text(text: str, lengths: Sequence[int]) -> list[str] | None:
+    """Return the texts of these lengths that make up `text`; None if a hook has changed it."""
+    if sum(lengths) != len(text):
+        return None
+    ends = list(accumulate(lengths))
+    return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
 def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:

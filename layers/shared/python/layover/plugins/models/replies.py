@@ -103,8 +103,7 @@ class Assembly:
             return self._split_deltas("", self._thoughts.add(plain_text))
         chunk = _checked(chunk)
         self._model = chunk.get("model") or self._model
-        choices = chunk.get("choices")
-        choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+        choices = objects_at(chunk, "choices")
         # Groq has a place of its own for it, for requests without `stream_options`.
         for holder in (chunk, object_at(chunk, "x_groq"), *choices):
             if isinstance(usage := holder.get("usage"), dict):
@@ -294,8 +293,7 @@ def _has_text_alone(message: Json) -> bool:
 
 
 def _pieces(message: Json) -> list[Json]:
-    calls = message.get("tool_calls")
-    pieces = [c for c in calls if isinstance(c, dict)] if isinstance(calls, list) else []
+    pieces = objects_at(message, "tool_calls")
     legacy = message.get("function_call")
     if not pieces and isinstance(legacy, dict):
         return [{"index": 0, "function": legacy}]
@@ -420,6 +418,12 @@ def object_at(holder: Json, name: str) -> Json:
     """The field if it is an object, else an empty one: providers leave fields out, or send null."""
     value = holder.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def objects_at(holder: Json, name: str) -> list[Json]:
+    """The objects of the field if it is a list, else none."""
+    value = holder.get(name)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text_at(holder: Json, name: str) -> str:

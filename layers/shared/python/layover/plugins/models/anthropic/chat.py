@@ -11,7 +11,7 @@ from layover.plugins.models.anthropic import request
 from layover.plugins.models.anthropic.content import CALL, CONTENT, LENGTH, TEXT
 from layover.plugins.models.anthropic.reply import PAUSED, MessagesReply
 from layover.plugins.models.endpoint import Endpoint, Key, header_with
-from layover.plugins.models.http_chat import HttpChat, logger, typed_chunks
+from layover.plugins.models.http_chat import HttpChat, typed_chunks
 from layover.plugins.models.retrying import Requests, Sleep
 from layover.ports import Ids, OnDelta, send_deltas
 from layover.values.deployment.providers import ANTHROPIC_BASE_URL, ANTHROPIC_VERSION
@@ -40,17 +40,12 @@ class AnthropicChat(HttpChat):
         url = (base_url or ANTHROPIC_BASE_URL).rstrip("/").removesuffix("/v1")
         endpoint = Endpoint(url, header_with(api_key, "x-api-key"), make_client=make_client)
         super().__init__(endpoint, ids or RandomIds(), sleep)
-        self._warned: set[tuple[str, frozenset[str]]] = set()
 
     def _name(self, prompt: Prompt) -> str:
         return request.name_of(prompt)
 
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
-        ignored_settings = request.unsupported_settings(prompt)
-        name = self._name(prompt)
-        if ignored_settings and (name, ignored_settings) not in self._warned:
-            self._warned.add((name, ignored_settings))
-            logger.warning("%s takes no %s: not sent", name, ", ".join(sorted(ignored_settings)))
+        self._say_unsent(self._name(prompt), request.unsupported_settings(prompt))
         return request.body(prompt, left_out, self._provider)
 
     def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:

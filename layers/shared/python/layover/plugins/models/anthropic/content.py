@@ -2,7 +2,6 @@
 blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from layover.plugins.models import opaque, wire
@@ -108,7 +107,8 @@ def _as_it_came(
 ) -> list[Body]:
     """Return the blocks of an answer in the order in which they came. `calls`: None for one that was not
     answered. What the layout does not know of, because a hook changed it, stands behind the rest."""
-    texts = iter(_split(text, [int(entry[LENGTH]) for entry in layout if entry["type"] == TEXT]))
+    lengths = [int(entry[LENGTH]) for entry in layout if entry["type"] == TEXT]
+    texts = iter(opaque.split_text(text, lengths) or [text])
     rest_of_calls = iter(calls)
     blocks: list[Body] = []
     for entry in _paired(layout):
@@ -136,14 +136,6 @@ def _paired(layout: Sequence[Body]) -> list[Body]:
         if not (entry["type"] in SERVER_CALLS and entry.get("id") not in answered)
         and not ("tool_use_id" in entry and entry["tool_use_id"] not in called)
     ]
-
-
-def _split(text: str, lengths: Sequence[int]) -> list[str]:
-    """Return the texts that make up `text`; the whole, if a hook has changed it."""
-    if sum(lengths) != len(text):
-        return [text]
-    ends = list(accumulate(lengths))
-    return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
 def _text_blocks(text: str) -> list[Body]:

@@ -10,7 +10,7 @@ from layover.plugins.models.citations import citations
 from layover.plugins.models.faults import from_event, invalid
 from layover.plugins.models.opaque import load_stored
 from layover.plugins.models.open_calls import OpenCall, OpenCalls
-from layover.plugins.models.replies import CUT_SHORT, object_at, text_at
+from layover.plugins.models.replies import CUT_SHORT, object_at, objects_at, text_at
 from layover.plugins.models.text import Text
 from layover.ports import Ids
 from layover.values.message import DataPart
@@ -184,12 +184,7 @@ class _Block:
         self.call: OpenCall | None = None
         self.name = sanitise(text_at(fields, "name"))
         self.text, self.thought, self.args = Text(), _Shown(), Text()
-        sources = fields.get("citations")
-        self.citations: list[Json] = (
-            [each for each in sources if isinstance(each, dict)]
-            if isinstance(sources, list)
-            else []
-        )
+        self.citations = objects_at(fields, "citations")
 
     def grow(self, name: str, piece: str) -> None:
         """Take a piece of a field."""
@@ -248,12 +243,7 @@ def _sources(blocks: list[_Block]) -> Iterator[Json]:
 def usage_of(usage: Json) -> Usage:
     """Return token counts. Anthropic counts tokens read from its cache, or written there, next to the input.
     Where it compacts on its own, what is paid is in the iterations."""
-    iterations = usage.get("iterations")
-    rounds = (
-        [each for each in iterations if isinstance(each, dict)]
-        if isinstance(iterations, list)
-        else []
-    )
+    rounds = objects_at(usage, "iterations")
     total = Usage.total([_counts(each) for each in (rounds if len(rounds) > 1 else [usage])])
     thought = parse_tokens(object_at(usage, "output_tokens_details").get("thinking_tokens"))
     return total.model_copy(update={"reasoning_tokens": thought})

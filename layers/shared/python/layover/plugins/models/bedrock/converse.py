@@ -10,11 +10,9 @@ from layover.plugins.models.bedrock import request
 from layover.plugins.models.bedrock.eventstream import Damaged, Frame, FrameParser
 from layover.plugins.models.bedrock.faults import failed
 from layover.plugins.models.bedrock.reply import ConverseReply
-from layover.plugins.models.endpoint import Endpoint, json_or_text
+from layover.plugins.models.endpoint import json_or_text
 from layover.plugins.models.faults import invalid
-from layover.plugins.models.http_chat import END, HttpChat, logger, receive
-from layover.plugins.models.retrying import Sleep
-from layover.ports import Ids
+from layover.plugins.models.http_chat import END, HttpChat, receive
 from layover.values.prompt import Prompt
 
 _STREAM = "application/vnd.amazon.eventstream"
@@ -25,20 +23,11 @@ _LAST = "metadata"
 class ConverseChat(HttpChat):
     """`endpoint`: of `bedrock-runtime`. Models are named by their ids."""
 
-    def __init__(self, endpoint: Endpoint, ids: Ids, sleep: Sleep) -> None:
-        super().__init__(endpoint, ids, sleep)
-        self._warned: set[tuple[str, frozenset[str]]] = set()
-
     def _name(self, prompt: Prompt) -> str:
         return prompt.model
 
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
-        ignored_settings = request.unsupported_settings(prompt)
-        if ignored_settings and (prompt.model, ignored_settings) not in self._warned:
-            self._warned.add((prompt.model, ignored_settings))
-            logger.warning(
-                "%s takes no %s: not sent", prompt.model, ", ".join(sorted(ignored_settings))
-            )
+        self._say_unsent(prompt.model, request.unsupported_settings(prompt))
         return request.body(prompt, left_out, self._provider)
 
     def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:

@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator, Iterator
 from layover.adapters.http.client import Response
 from layover.errors import ModelError
 from layover.plugins.models import wire
-from layover.plugins.models.endpoint import Transport
 from layover.plugins.models.http_chat import HttpChat, logger, typed_chunks
 from layover.plugins.models.responses import request
 from layover.plugins.models.responses.reply import LAST, ResponsesReply
-from layover.plugins.models.retrying import Requests, Sleep
-from layover.ports import Ids, OnDelta
+from layover.plugins.models.retrying import Requests
+from layover.ports import OnDelta
 from layover.values.prompt import Prompt, Reply
 
 PATH = "/responses"
@@ -20,12 +19,6 @@ PATH = "/responses"
 
 class ResponsesChat(HttpChat):
     """`endpoint`: a base URL below which `/responses` is."""
-
-    def __init__(
-        self, endpoint: Transport, ids: Ids, sleep: Sleep, *, streams_always: bool = False
-    ) -> None:
-        super().__init__(endpoint, ids, sleep, streams_always=streams_always)
-        self._warned: set[frozenset[str]] = set()
 
     async def answer(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
         """Return one reply. If the provider refuses the items of earlier answers, it is asked
@@ -43,12 +36,7 @@ class ResponsesChat(HttpChat):
         return wire.model(prompt)
 
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
-        ignored_settings = request.unsupported_settings(prompt)
-        if ignored_settings and ignored_settings not in self._warned:
-            self._warned.add(ignored_settings)
-            logger.warning(
-                "the Responses API takes no %s: not sent", ", ".join(sorted(ignored_settings))
-            )
+        self._say_unsent("the Responses API", request.unsupported_settings(prompt))
         return request.body(prompt, left_out, self._provider)
 
     def _removable(self, prompt: Prompt, request_: wire.Body) -> frozenset[str]:

@@ -9,7 +9,7 @@ from layover.plugins.models.citations import citations, sources_in
 from layover.plugins.models.faults import ProviderFault, from_event, invalid
 from layover.plugins.models.opaque import load_stored
 from layover.plugins.models.open_calls import OpenCall, OpenCalls
-from layover.plugins.models.replies import CUT_SHORT, cost_of, object_at, text_at
+from layover.plugins.models.replies import CUT_SHORT, cost_of, object_at, objects_at, text_at
 from layover.plugins.models.responses.request import CALL, LENGTH, OUTPUT, SAID, THOUGHT
 from layover.plugins.models.text import Text
 from layover.ports import Ids
@@ -72,14 +72,15 @@ class ResponsesReply:
         if not self._response:
             raise invalid("The model's provider answered without a response")
         items = [self._items[index] for index in sorted(self._items)]
-        text_parts = [part for item in items if item.get("type") == SAID for part in _parts(item)]
+        said = [item for item in items if item.get("type") == SAID]
+        text_parts = [part for item in said for part in objects_at(item, "content")]
         is_refusal = any(part.get("refusal") for part in text_parts)
         called = [index for index in sorted(self._items) if self._is_call(index)]
         finish_reason = self._finish_reason(is_refusal=is_refusal, calls=bool(called))
         is_cut = finish_reason in CUT_SHORT
         calls = [self._called(index, cut=is_cut and index == called[-1]) for index in called]
         return Reply(
-            text="".join(_text_of(item) for item in items if item.get("type") == SAID),
+            text="".join(map(_text_of, said)),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
             finish_reason=finish_reason,
@@ -100,7 +101,9 @@ class ResponsesReply:
             if thought := _thought(item):
                 deltas.append(Delta(kind="reasoning", text=thought))
             if item.get("type") == SAID:
-                texts = (text_at(p, "text") + text_at(p, "refusal") for p in _parts(item))
+                texts = (
+                    text_at(p, "text") + text_at(p, "refusal") for p in objects_at(item, "content")
+                )
                 deltas += [Delta(kind="text", text=sanitise(text)) for text in texts if text]
             elif self._is_call(index):
                 deltas += self._begin(index, item)
@@ -123,7 +126,7 @@ class ResponsesReply:
         self._response = response
 
     def _event(self, kind: str, event: Json) -> Iterator[Delta]:
-        index, piece = _index(event), text_at(event, "delta")
+        index, piece = read_index(event.get("output_index")) or 0, text_at(event, "delta")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             if text := self._text.add(piece):
                 yield Delta(kind="text", text=text)
@@ -193,7 +196,7 @@ def _state(items: list[Json]) -> dict[str, Any]:
 def _can_go_back(thought: Json) -> bool:
     """Return whether a thought is all there. OpenAI keeps the others to itself: it refuses their ids, and
     their summaries are nothing to it. Open models give the words of theirs."""
-    return bool(thought.get("encrypted_content") or _list(thought, "content"))
+    return bool(thought.get("encrypted_content") or objects_at(thought, "content"))
 
 
 def _data(items: list[Json], text_parts: list[Json]) -> Iterator[DataPart]:
@@ -213,7 +216,7 @@ def _thought(item: Json) -> str:
     if item.get("type") != THOUGHT:
         return ""
     for name in ("summary", "content"):
-        if texts := [text_at(part, "text") for part in _list(item, name)]:
+        if texts := [text_at(part, "text") for part in objects_at(item, name)]:
             return sanitise("\n\n".join(texts))
     return ""
 
@@ -234,18 +237,5 @@ def usage_of(usage: Json) -> Usage:
 
 
 def _text_of(message: Json) -> str:
-    texts = (text_at(p, "text") + text_at(p, "refusal") for p in _parts(message))
+    texts = (text_at(p, "text") + text_at(p, "refusal") for p in objects_at(message, "content"))
     return sanitise("".join(texts))
-
-
-def _parts(item: Json) -> list[Json]:
-    return _list(item, "content")
-
-
-def _list(holder: Json, name: str) -> list[Json]:
-    value = holder.get(name)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _index(event: Json) -> int:
-    return read_index(event.get("output_index")) or 0

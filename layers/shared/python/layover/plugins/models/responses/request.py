@@ -3,7 +3,6 @@
 The same prompt gives the same bytes every time: providers cache by prefix."""
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from layover.errors import ModelError
 from layover.plugins.models import opaque, wire
@@ -156,7 +155,9 @@ def _anew(text: str, calls: Sequence[Body]) -> Iterator[Body]:
 def _as_it_came(text: str, calls: Sequence[Body], entries: Sequence[Body]) -> list[Body] | None:
     """Return the items of an answer under their ids; None if these are not the answer's text and calls any
     more. The API checks by their ids that a thought comes with the item that it led to."""
-    texts = _split(text, [e[LENGTH] for e in entries if e["type"] == SAID])
+    lengths = [e[LENGTH] for e in entries if e["type"] == SAID]
+    # One text is known, whatever a hook has made of it.
+    texts = [text] if len(lengths) == 1 and text else opaque.split_text(text, lengths)
     if texts is None or sum(e["type"] == CALL for e in entries) != len(calls):
         return None
     rest_of_texts, rest_of_calls = iter(texts), iter(calls)
@@ -172,16 +173,6 @@ def _as_it_came(text: str, calls: Sequence[Body], entries: Sequence[Body]) -> li
     while items and items[-1]["type"] == THOUGHT:
         items.pop()
     return items
-
-
-def _split(text: str, lengths: Sequence[int]) -> list[str] | None:
-    """Return the texts that make up `text`; None if a hook has changed it, and several made it up."""
-    if len(lengths) == 1 and text:
-        return [text]
-    if sum(lengths) != len(text):
-        return None
-    ends = list(accumulate(lengths))
-    return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
 def _message(text: str, entry: Body) -> Body:
