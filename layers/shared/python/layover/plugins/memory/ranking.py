@@ -62,10 +62,11 @@ def fuse(query: Sequence[str], scope: Sequence[Candidate]) -> list[Scores]:
     best = max(lexical, default=0.0)
     cosines = [c.cosine for c in scope if c.cosine is not None]
     low, high = min(cosines, default=0.0), max(cosines, default=0.0)
-    return [
-        _fuse_scores(words / best if best else 0.0, _normalise(candidate.cosine, low, high))
-        for words, candidate in zip(lexical, scope, strict=True)
-    ]
+    scores: list[Scores] = []
+    for words, candidate in zip(lexical, scope, strict=True):
+        share, near = words / best if best else 0.0, _normalise(candidate.cosine, low, high)
+        scores.append(Scores(share, near, LEXICAL_WEIGHT * share + VECTOR_WEIGHT * near))
+    return scores
 
 
 def flow(own: Sequence[float]) -> list[float]:
@@ -122,8 +123,3 @@ def _normalise(cosine: float | None, low: float, high: float) -> float:
     if cosine is None:
         return 0.0
     return (cosine - low) / (high - low) if high > low else 1.0
-
-
-def _fuse_scores(lexical: float, similarity: float) -> Scores:
-    own = LEXICAL_WEIGHT * lexical + VECTOR_WEIGHT * similarity
-    return Scores(lexical, similarity, own)

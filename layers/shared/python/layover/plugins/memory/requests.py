@@ -278,11 +278,9 @@ def is_example(task: str, evidence: str) -> bool:
     """Return whether evidence is quoted from an example in a task's prompt, and not from what was said. A
     small piece of one is not: a figure that stands in it may be anybody's answer."""
     quote = bare(evidence)
-    return any(each in quote or _is_most_of(quote, each) for each in _examples(task))
-
-
-def _is_most_of(piece: str, text: str) -> bool:
-    return piece in text and 2 * len(piece) >= len(text)
+    return any(
+        each in quote or (quote in each and 2 * len(quote) >= len(each)) for each in _examples(task)
+    )
 
 
 @cache

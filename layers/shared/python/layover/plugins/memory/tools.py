@@ -212,16 +212,12 @@ def _removable_fields(schema: Any, depth: int = 0) -> tuple[str, ...]:
     that have a default or may be null."""
     paths: list[str] = []
     for name, field in schema.model_fields.items():
-        if not depth or not field.is_required() or _takes_null(field):
+        if not depth or not field.is_required() or NoneType in _choices(field.annotation):
             paths.append(name)
         if depth < _MAX_DEPTH:
             inner = (m for m in _choices(field.annotation) if _is_model(m))
             paths += [f"{name}.{path}" for m in inner for path in _removable_fields(m, depth + 1)]
     return tuple(dict.fromkeys(paths))
-
-
-def _takes_null(field: FieldInfo) -> bool:
-    return NoneType in _choices(field.annotation)
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:

@@ -85,6 +85,7 @@ _GENERATION = "failed_generation"
 _UNREAD = re.compile(r"tool_use_failed|(json_validate|output_parse)_failed", re.I)
 """The codes of such errors."""
 _OF_FILTERS = (None, 400, 403, 422, 451)
+_OF_LENGTH = (None, 400, 413, 422)
 
 
 class ProviderFault(Exception):
@@ -238,7 +239,7 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
     if _is_unread(_details(body)):
         return unread(message, status)
     codes = " ".join(_codes(_details(body)))
-    if _is_too_long(status, codes, message):
+    if status in _OF_LENGTH and (_TOO_LONG.search(codes) or _TOO_LONG.search(message)):
         return ProviderFault(ContextLengthExceeded(message, status=status), is_transient=False)
     if status in _OF_FILTERS and (_FILTERED.search(codes) or _FILTERED.search(message)):
         return ProviderFault(ContentFiltered(message, status=status), is_transient=False)
@@ -272,12 +273,6 @@ def _json_or_none(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_too_long(status: int | None, codes: str, message: str) -> bool:
-    if status not in (None, 400, 413, 422):
-        return False
-    return _TOO_LONG.search(codes) is not None or _TOO_LONG.search(message) is not None
 
 
 def _codes(details: Mapping[str, Any]) -> Iterator[str]:

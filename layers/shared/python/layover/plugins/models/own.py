@@ -86,7 +86,9 @@ class OwnModel(ChatModel):
             message = f"the model {self._model.name} answered {type(reply).__name__}, not a Reply"
             raise ProviderFault(ModelError(message, type=INVALID_RESPONSE), is_transient=False)
         await send_deltas(listener, *pieces.untold(reply))
-        return _complete(reply, self._model.name)
+        # A usage, a price and the provider's own state are found by these.
+        names = [field for field in ("model", "asked_model") if not getattr(reply, field)]
+        return reply.model_copy(update=dict.fromkeys(names, self._model.name)) if names else reply
 
 
 class _Listener:
@@ -125,12 +127,6 @@ class _Done:
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
-
-
-def _complete(reply: Reply, name: str) -> Reply:
-    """Return the reply with what a usage, a price and the provider's own state are found by."""
-    missing = {field: name for field in ("model", "asked_model") if not getattr(reply, field)}
-    return reply.model_copy(update=missing) if missing else reply
 
 
 def _fault(error: Exception, name: str) -> ProviderFault:

@@ -40,7 +40,9 @@ def cost(model: str, usage: Usage) -> Decimal | None:
     """US dollars at today's list price, cached input at its own rate. None if the model is not
     known, or its price does not fit the usage; never raises."""
     try:
-        return _cost(model.removeprefix("openai/"), usage)
+        entry = _find(model.removeprefix("openai/"))
+        # Some prices depend on the hour.
+        return None if entry is None else price_at(datetime.now(UTC), entry, usage)
     except Exception:
         # If the catalogue fails, only a number is missing. A run must not fail for it.
         return None
@@ -63,7 +65,8 @@ def price_of(model: str, usage: Usage, environment: Environment) -> Decimal | No
 def context_window(model: str) -> int | None:
     """Tokens that the model reads at most. None if the catalogue does not know; never raises."""
     try:
-        return _window(model.removeprefix("openai/"))
+        entry = _find(model.removeprefix("openai/"))
+        return entry[1].context_window if entry else None
     except Exception:
         return None
 
@@ -92,17 +95,6 @@ def look_up_first(
         return look_up(of_bedrock)
     result = look_up(model)
     return look_up(of_bedrock) if result is None else result
-
-
-def _window(model: str) -> int | None:
-    entry = _find(model)
-    return entry[1].context_window if entry else None
-
-
-def _cost(model: str, usage: Usage) -> Decimal | None:
-    entry = _find(model)
-    # Some prices depend on the hour.
-    return None if entry is None else price_at(datetime.now(UTC), entry, usage)
 
 
 def price_at(now: datetime, entry: "Entry", usage: Usage) -> Decimal:

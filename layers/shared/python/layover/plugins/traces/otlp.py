@@ -175,7 +175,7 @@ def _sampling(variables: Mapping[str, str]) -> Callable[[str], bool]:
     """Return a function that says of a run if its spans are sent. It follows from the trace's id, so that
     every process decides alike."""
     if not variables.get(_SAMPLER):
-        return _always
+        return lambda run_id: True
     # Imported only where it is wanted: it takes as long as everything else here.
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import Decision
@@ -188,10 +188,6 @@ def _sampling(variables: Mapping[str, str]) -> Callable[[str], bool]:
         return result.decision is Decision.RECORD_AND_SAMPLE
 
     return is_sampled
-
-
-def _always(run_id: str) -> bool:
-    return True
 
 
 def _max_text(variables: Mapping[str, str]) -> int | None:

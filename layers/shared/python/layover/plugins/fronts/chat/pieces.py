@@ -22,7 +22,7 @@ def starts_of(
     comes next. `begun_at`: the time at which that one began, if it is under way: what the run was sent later
     it does not read."""
     steps, meta = own_steps(snapshot), snapshot.meta
-    starts = [step.index for step in steps if step.heard or any(map(_is_users, step.notices))]
+    starts = [s.index for s in steps if s.heard or any(m.role is Role.USER for m in s.notices)]
     is_aside = meta.id in head.waiting_runs
     unread = (m for m in unread_messages(snapshot) if not begun_at or m.created_at <= begun_at)
     if is_aside or unheard_leaf(snapshot) or any(unread):
@@ -105,7 +105,3 @@ async def steps_before(runtime: Runtime, owner: str, messages: Sequence[Message]
             break
         before += message.role is Role.ASSISTANT
     return before
-
-
-def _is_users(message: Message) -> bool:
-    return message.role is Role.USER

@@ -371,16 +371,13 @@ def _with_vote(pending: Any, event: Any) -> Any:
         rule = approval if isinstance(approval, dict) else {}
         names = ("by", "on_behalf_of", "at", "args", "reason")
         vote = {name: event.json[name] for name in names if event.json.get(name) is not None}
-        others = [v for v in rule.get("given") or () if _voter(v) != person]
+        given = rule.get("given") or ()
+        others = [v for v in given if (v.get("on_behalf_of") or v.get("by")) != person]
         return EventJson({**pending.json, "approval": {**rule, "given": [*others, vote]}})
     if approval is None:
         return pending
     votes = (*(v for v in approval.given if v.person != person), event.vote)
     return pending.model_copy(update={"approval": approval.model_copy(update={"given": votes})})
-
-
-def _voter(vote: Any) -> Any:
-    return vote.get("on_behalf_of") or vote.get("by")
 
 
 def _with_approvers(pending: Any, groups: Any) -> Any:

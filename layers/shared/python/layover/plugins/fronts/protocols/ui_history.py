@@ -65,7 +65,11 @@ def user_message(message: Message) -> StoredUiMessage:
     return StoredUiMessage(
         id=shown_id(message.id),
         role="user",
-        metadata={**_metadata(message), **({"refused": True} if message.refused else {})},
+        metadata={
+            **({} if message.run_id is None else {"run_id": message.run_id}),
+            "thread_id": message.thread_id,
+            **({"refused": True} if message.refused else {}),
+        },
         parts=tuple(part for part in parts if part is not None),
     )
 
@@ -236,8 +240,3 @@ def _user_part(part: object) -> Json | None:
     media_type = part.mime_type or "application/octet-stream"
     name = {} if part.name is None else {"filename": part.name}
     return {"type": "file", "url": url, "mediaType": media_type, **name}
-
-
-def _metadata(message: Message) -> Json:
-    run_id = {} if message.run_id is None else {"run_id": message.run_id}
-    return {**run_id, "thread_id": message.thread_id}

@@ -35,7 +35,8 @@ def compaction_block(compacted: Compacted | None) -> str:
     if not text or compacted.generation is None:
         return text
     # Behind the block, which grows at its end: what comes before stays a prefix.
-    return f"{text}\n{_range(compacted.generation.through_depth)}"
+    last = compacted.generation.through_depth + 1
+    return f"{text}\n[It stands for messages 1 to {last}: {MESSAGES_TOOL} shows them again.]"
 
 
 def is_due(compacted: Compacted, max_tokens: int | None) -> bool:
@@ -109,8 +110,3 @@ def summary_lines(summary: str) -> list[str]:
     head = [escape(pieces[0].strip())] if pieces[0].strip() else []
     sections = zip(pieces[1::2], pieces[2::2], strict=True)
     return head + [f"{name}: {escape(text.strip())}" for name, text in sections]
-
-
-def _range(through_depth: int) -> str:
-    """Return the sentence that names the messages which the block stands for; the first is number 1."""
-    return f"[It stands for messages 1 to {through_depth + 1}: {MESSAGES_TOOL} shows them again.]"

@@ -89,7 +89,8 @@ def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | Non
     change: dict[str, str | None] = {}
     present = profile if isinstance(profile, Mapping) else {}
     for item in _parse_facts(answer, "profile"):
-        field = _field_name(text_of(item, "key", "field"))
+        name = normalise(text_of(item, "key", "field")).casefold()
+        field = re.sub(r"[^\w]+", "_", name).strip("_")[:60]
         if not field or is_secret_key(field) or not _has_user_evidence(item, turn):
             continue
         if field not in present and missing_anchors(field.replace("_", " "), turn.texts):
@@ -162,8 +163,3 @@ def _content(item: dict[str, Any], turn: Turn) -> str | None:
     content = normalise(text_of(item, "content", "value", "fact"))[:MAX_CONTENT].rstrip()
     content = redact(content)
     return None if not content or missing_anchors(content, turn.texts) else content
-
-
-def _field_name(text: str) -> str:
-    name = re.sub(r"[^\w]+", "_", normalise(text).casefold()).strip("_")
-    return name[:60]

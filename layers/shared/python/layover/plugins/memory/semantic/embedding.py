@@ -57,7 +57,7 @@ async def _embed_by_halves(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     try:
         return await _request(embedder, texts)
     except ModelError as error:
-        if not _is_of_a_text(error):
+        if not (isinstance(error, ContextLengthExceeded) or error.status in _OF_THE_TEXT):
             raise
         if len(texts) < 2:
             none = (None,) * len(texts)
@@ -79,10 +79,6 @@ async def _request(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     if len(vectors) != len(texts):
         raise ValueError(f"{len(texts)} texts have {len(vectors)} vectors")
     return Vectors(vectors, answer, dimensions=max(map(len, numbers), default=0))
-
-
-def _is_of_a_text(error: ModelError) -> bool:
-    return isinstance(error, ContextLengthExceeded) or error.status in _OF_THE_TEXT
 
 
 def _join(a: Vectors, b: Vectors) -> Vectors:

@@ -85,13 +85,10 @@ class MessagesReply:
             model=self._model,
             provider=self._provider,
             asked_model=self._asked_model,
-            state=_state(blocks) | ({PAUSED: self._raw()} if self._stop == PAUSED else {}),
+            state=_state(blocks)
+            | ({PAUSED: [block.whole() for block in blocks]} if self._stop == PAUSED else {}),
             data=tuple(_data(blocks)),
         )
-
-    def _raw(self) -> list[Json]:
-        """Return the answer's blocks as they go back where it was paused."""
-        return [self._blocks[index].whole() for index in sorted(self._blocks)]
 
     def _message(self, message: Json) -> Iterator[Delta]:
         """Yield the blocks of a plain message as if they had come in pieces."""
@@ -155,15 +152,14 @@ class MessagesReply:
         yield from self._deltas(block, text_at(delta, "text"), text_at(delta, "thinking"))
 
     def _deltas(self, block: "_Block", text: str, thought: str) -> Iterator[Delta]:
-        if thought and not block.thought.is_begun and self._thinks_before(block):
-            yield Delta(kind="reasoning", text="\n\n")
+        if thought and not block.thought.is_begun:
+            others = (other for other in self._blocks.values() if other is not block)
+            if any(other.thought.is_begun for other in others):
+                yield Delta(kind="reasoning", text="\n\n")
         if new := block.thought.add(thought):
             yield Delta(kind="reasoning", text=new)
         if new := block.text.add(text):
             yield Delta(kind="text", text=new)
-
-    def _thinks_before(self, block: "_Block") -> bool:
-        return any(other.thought.is_begun for other in self._blocks.values() if other is not block)
 
 
 class _Shown(Text):

@@ -57,7 +57,10 @@ def failed(
         fault.of_settings = "model identifier" in message or code != "ValidationException"
     if code in ("ModelErrorException", "ModelStreamErrorException"):
         fault.most_attempts = BRIEFLY
-    if to_do := _to_do(code, message):
+    to_do = _TO_DO.get(code)
+    if "on-demand throughput" in message:
+        to_do = f"name an inference profile, like bedrock/eu.anthropic.…: {_GUIDE}"
+    if to_do:
         fault.add(f" ({to_do})")
     return fault
 
@@ -75,12 +78,6 @@ def _status(code: str, body: object, status: int) -> int:
     if status_name == 502 and isinstance(original, int) and (original == 429 or original >= 500):
         return original
     return status_name
-
-
-def _to_do(code: str, message: str) -> str:
-    if "on-demand throughput" in message:
-        return f"name an inference profile, like bedrock/eu.anthropic.…: {_GUIDE}"
-    return _TO_DO.get(code, "")
 
 
 def _of(body: object, name: str) -> Any:

@@ -49,8 +49,9 @@ class TableGrants:
         while True:
             old = await self.get(grant.owner, grant.connection)
             # A version is never used again, not even by a grant that was removed: a writer that read the one
-            # before must not replace this one.
-            version = old.version + 1 if old is not None else _first_version(grant)
+            # before must not replace this one. The first is above every version of a removed one.
+            first = int(grant.connected_at.timestamp() * 1_000_000)
+            version = old.version + 1 if old is not None else first
             new = grant.model_copy(update={"version": version})
             if await self._write(new, old):
                 return new
@@ -118,11 +119,6 @@ class TableGrants:
         except ConditionFailed:
             return False
         return True
-
-
-def _first_version(grant: Grant) -> int:
-    """Return a number above every version of a grant that was removed before: microseconds of its time."""
-    return int(grant.connected_at.timestamp() * 1_000_000)
 
 
 def _began_at(item: Item) -> datetime:

@@ -107,7 +107,10 @@ async def begin_consent(
         "client_id": connection.client_id,
         "redirect_uri": ports.redirect_url,
         "state": state,
-        "code_challenge": _challenge(verifier),
+        # The S256 challenge of RFC 7636.
+        "code_challenge": urlsafe_b64encode(sha256(verifier.encode()).digest())
+        .rstrip(b"=")
+        .decode(),
         "code_challenge_method": "S256",
         **connection.params,
     }
@@ -261,11 +264,6 @@ async def revoke_all(runtime: Runtime, owner: str, until: datetime) -> None:
             for each in old
         )
     )
-
-
-def _challenge(verifier: str) -> str:
-    """Return the S256 challenge of RFC 7636."""
-    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
 def _with_query(url: str, fields: Mapping[str, str]) -> str:
