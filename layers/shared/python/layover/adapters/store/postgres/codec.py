@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 
@@ -15,11 +15,18 @@ from layover.values.base import Json, Value
 from layover.values.memory.context import StepUsage
 from layover.values.message import Message, ProviderState, ToolResultPart
 
+T = TypeVar("T")
+
 # An escaped NUL, but not an escaped backslash followed by "u0000".
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _AS_RESULT = "="
 """Stored in place of a `model_output` that equals the result. Any other text that begins with it gets one
 more."""
+
+
+def rows_of(row: type[T]) -> TypeAdapter[tuple[T, ...]]:
+    """Return what reads a JSON array of these values. It is built when it is first used."""
+    return TypeAdapter(tuple[row, ...], config={"defer_build": True})  # type: ignore[valid-type]
 
 
 class _MessageRow(Message):

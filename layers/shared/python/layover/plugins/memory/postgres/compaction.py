@@ -3,9 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from pydantic import TypeAdapter
-
-from layover.adapters.store.postgres.codec import dump_json, dump_usage, load_messages
+from layover.adapters.store.postgres.codec import dump_json, dump_usage, load_messages, rows_of
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, Value, load
 from layover.adapters.store.postgres.usage import insert_usage
@@ -23,15 +21,9 @@ from layover.values.memory.compaction import (
 )
 from layover.values.memory.context import StepUsage, TurnQuery
 
-_GENERATIONS: TypeAdapter[tuple[Generation, ...]] = TypeAdapter(
-    tuple[Generation, ...], config={"defer_build": True}
-)
-_STRETCHES: TypeAdapter[tuple[Stretch, ...]] = TypeAdapter(
-    tuple[Stretch, ...], config={"defer_build": True}
-)
-_OBSERVATIONS: TypeAdapter[tuple[Observation, ...]] = TypeAdapter(
-    tuple[Observation, ...], config={"defer_build": True}
-)
+_GENERATIONS = rows_of(Generation)
+_STRETCHES = rows_of(Stretch)
+_OBSERVATIONS = rows_of(Observation)
 
 
 def place_window(query: TurnQuery) -> Statement:

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from pydantic import TypeAdapter
-
-from layover.adapters.store.postgres.codec import dump_json
+from layover.adapters.store.postgres.codec import dump_json, rows_of
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.plugins.memory import ranking
@@ -23,9 +21,7 @@ from layover.values.memory.entry import (
     SimilarEntries,
 )
 
-_ENTRIES: TypeAdapter[tuple[FoundEntry, ...]] = TypeAdapter(
-    tuple[FoundEntry, ...], config={"defer_build": True}
-)
+_ENTRIES = rows_of(FoundEntry)
 
 
 def find_entries(query: EntryQuery) -> Statement:

@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from layover.adapters.store.postgres.codec import dump_json
+from layover.adapters.store.postgres.codec import dump_json, rows_of
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.ports.memory.notes import NEWEST_ATTEMPTS
 from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.note import PROFILE, Note, NoteKey, NoteWrite
 
-_NOTES: TypeAdapter[tuple[Note, ...]] = TypeAdapter(tuple[Note, ...], config={"defer_build": True})
-_ATTEMPTS: TypeAdapter[tuple[LoggedAttempt, ...]] = TypeAdapter(
-    tuple[LoggedAttempt, ...], config={"defer_build": True}
-)
+_NOTES = rows_of(Note)
+_ATTEMPTS = rows_of(LoggedAttempt)
 
 
 def read_notes(keys: Sequence[NoteKey]) -> Statement:

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from pydantic import TypeAdapter
-
-from layover.adapters.store.postgres.codec import dump_json, with_output
+from layover.adapters.store.postgres.codec import dump_json, rows_of, with_output
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Statement, load
 from layover.adapters.store.postgres.usage import insert_usage
@@ -20,9 +18,7 @@ from layover.values.memory.context import (
     TurnQuery,
 )
 
-_MATCHES: TypeAdapter[tuple[Recalled, ...]] = TypeAdapter(
-    tuple[Recalled, ...], config={"defer_build": True}
-)
+_MATCHES = rows_of(Recalled)
 _BEHIND_ALL = 2**31 - 1
 
 

@@ -2,18 +2,14 @@
 
 from collections.abc import Sequence
 
-from pydantic import TypeAdapter
-
-from layover.adapters.store.postgres.codec import dump_json, load_messages
+from layover.adapters.store.postgres.codec import dump_json, load_messages, rows_of
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.queries import Query, load
 from layover.plugins.memory.postgres.recall import halfvec
 from layover.values.memory.entry import StaleEntry
 from layover.values.message import Message
 
-_STALE: TypeAdapter[tuple[StaleEntry, ...]] = TypeAdapter(
-    tuple[StaleEntry, ...], config={"defer_build": True}
-)
+_STALE = rows_of(StaleEntry)
 
 
 class PostgresReembedding:
