@@ -270,16 +270,6 @@ def test_ids_that_a_provider_gives_twice_stay_apart() -> None:
     assert ids_in(wire.messages(thread, HOST)) == ["functions.refund:0", "b"]
 
 
-def test_id_that_a_stored_thought_names_goes_back_as_it_came() -> None:
-    """Of before calls kept their ids."""
-    long = "tool_insert_level_with_spaces_3ZiChYzj8xER8HixJe7W"
-    block = {"type": "reasoning.encrypted", "data": "sig", "id": long}
-    thread = [own(asks(long), fields={"reasoning_details": [block]}), answer(long)]
-    assert ids_in(wire.messages(thread, HOST)) == [long]
-    thread = [own(asks(long), fields={"reasoning_content": "hm"}), answer(long)]
-    assert ids_in(wire.messages(thread, HOST)) != [long]
-
-
 def test_calls_of_another_api_leave_nothing_of_it_in_this_one() -> None:
     state = {"a": {"id": 7, "extra_content": {"x": 1}, "whatever": 1}}
     first, _ = wire.messages([own(asks("a"), calls=state), answer("a")], HOST)

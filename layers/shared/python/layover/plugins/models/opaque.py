@@ -179,8 +179,4 @@ def given_id(state: ProviderState | None, tool_call_id: str) -> str | None:
     if state is None:
         return None
     stored_id = state.calls.get(tool_call_id, {}).get(ID)
-    if isinstance(stored_id, str):
-        return stored_id
-    # Of before calls kept their ids: those that a thought is about are as they came.
-    blocks = state.fields.get(BLOCKS, ())
-    return tool_call_id if any(block.get("id") == tool_call_id for block in blocks) else None
+    return stored_id if isinstance(stored_id, str) else None
