@@ -80,7 +80,11 @@ def test_an_ag_ui_client_goes_on_with_the_agent_that_was_given_it(
     assert ask_ag_ui(api) == 200
     run = newest(api, world)
     assert drive(api, world, run) == "suspended"
-    approval = {"interruptId": f"1:{run.id}:c1", "status": "resolved", "payload": {"approved": True}}
+    approval = {
+        "interruptId": f"1:{run.id}:c1",
+        "status": "resolved",
+        "payload": {"approved": True},
+    }
     assert ask_ag_ui(api, resume=[approval]) == 200
     assert drive(api, world, run) == "over"
     assert ask_ag_ui(api) == 200

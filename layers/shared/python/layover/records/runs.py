@@ -5,11 +5,14 @@ import asyncio
 from layover import logs
 from layover.errors import NotFound
 from layover.keys import can_be_id
+from layover.ports import RunEvents
 from layover.runtime import Runtime
+from layover.values.runs.event import LoggedEvent
 from layover.values.runs.run import RunMeta, RunSnapshot
 
 MAX_SEQ = 900_000_000
 """The highest number that an event may have."""
+_PAGE = 1_000
 
 
 async def meta_of(runtime: Runtime, owner: str, run_id: str) -> RunMeta:
@@ -39,6 +42,19 @@ async def snapshot_again(runtime: Runtime, meta: RunMeta) -> RunSnapshot:
     if snapshot is None:
         raise NotFound("there is no such run", run_id=meta.id)
     return snapshot
+
+
+async def all_events(
+    events: RunEvents, owner: str, run_id: str, most: int = MAX_SEQ
+) -> list[LoggedEvent]:
+    """Return a run's events so far, from the first on. Of a log with more than `most`, about so many."""
+    items: list[LoggedEvent] = []
+    while len(items) < most:
+        page = await events.page(owner, run_id, len(items), _PAGE)
+        items += page.items
+        if page.done or not page.items:
+            break
+    return items
 
 
 async def _check_thread(runtime: Runtime, meta: RunMeta) -> None:

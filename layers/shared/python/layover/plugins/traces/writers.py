@@ -10,14 +10,14 @@ from typing import Any
 from layover.engine.frames.log import NestedLog
 from layover.plugins.traces.run_spans import RunSpans
 from layover.ports import Clock, Ended, Journal, RunEvents, RunLog, Tracing, Writers
+from layover.records.runs import all_events
 from layover.values.runs.event import Event, LoggedEvent
 from layover.values.runs.run import CallRecord, Outcome, RunMeta, RunSnapshot, StepRecord
 from layover.values.thread import ThreadHead
 
-PAGE = 1_000
-"""Events read at once, after the death of a process."""
 MAX_EVENTS = 20_000
-"""The most events that are read then. The spans of what a longer log tells later begin where they end."""
+"""The most events that are read after the death of a process. The spans of what a longer log tells later
+begin where they end."""
 logger = logging.getLogger("layover")
 
 
@@ -167,7 +167,7 @@ class TracedWriters:
         with harmless():
             snapshot = await self._runs.snapshot(owner, run_id)
             if snapshot is not None and snapshot.meta.status.over:
-                self._spans(snapshot).repeat(snapshot, await self._read(snapshot.meta))
+                self._spans(snapshot).repeat(snapshot, await self._events_of(snapshot.meta))
 
     async def _take(self, log: RunLog) -> RunLog:
         run = log.snapshot.meta
@@ -175,7 +175,7 @@ class TracedWriters:
         self._taken.append((run, traced))
         if run.left < run.takes - 1:
             with harmless():
-                spans.repeat(log.snapshot, await self._read(run))
+                spans.repeat(log.snapshot, await self._events_of(run))
         return traced
 
     def _traced(self, log: RunLog) -> tuple[TracedLog, RunSpans]:
@@ -185,11 +185,5 @@ class TracedWriters:
     def _spans(self, snapshot: RunSnapshot) -> RunSpans:
         return RunSpans(self._tracing, self._clock, snapshot, content=self._content)
 
-    async def _read(self, run: RunMeta) -> list[LoggedEvent]:
-        events: list[LoggedEvent] = []
-        while len(events) < MAX_EVENTS:
-            page = await self._events.page(run.owner, run.id, len(events), PAGE)
-            events += page.items
-            if page.done or not page.items:
-                break
-        return events
+    async def _events_of(self, run: RunMeta) -> list[LoggedEvent]:
+        return await all_events(self._events, run.owner, run.id, MAX_EVENTS)

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Protocol
 
+from layover.records.runs import all_events
 from layover.runs.follow import follow
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
@@ -129,17 +130,10 @@ async def last_suspension_seq(
     """Return the seq at which the last of these calls (None: of all) began to wait: the events after it
     follow a decision."""
     call_ids = None if calls is None else set(calls)
-    newest, last = 0, 0
-    while True:
-        page = await runtime.journal.events.page(owner, run_id, last, 500)
-        for event in page.items:
-            if not isinstance(event, ToolCallSuspended):
-                continue
-            if call_ids is None or event.tool_call_id in call_ids:
-                newest = max(newest, event.seq)
-        if not page.items or page.done:
-            return newest
-        last = page.last_seq
+    events = await all_events(runtime.journal.events, owner, run_id)
+    waits = (e for e in events if isinstance(e, ToolCallSuspended))
+    seqs = (e.seq for e in waits if call_ids is None or e.tool_call_id in call_ids)
+    return max(seqs, default=0)
 
 
 async def _waits(runtime: Runtime, owner: str, run_id: str, translation: Translation) -> bool:

@@ -14,19 +14,19 @@ from layover.plugins.fronts.protocols.ui_history import (
     stored_answer,
     user_message,
 )
+from layover.records.runs import all_events
 from layover.records.threads import is_thread_id, live_branch
 from layover.runtime import Runtime
 from layover.threads.messages import newest_messages
 from layover.values.cursor import decode_cursor_field, encode_cursor
 from layover.values.message import Message, Role
 from layover.values.page import Page
-from layover.values.runs.event import LoggedEvent, TurnStart
+from layover.values.runs.event import TurnStart
 from layover.values.thread import ThreadHead
 
 _CURSOR = "chat"
 _READ = 100
 """Messages of a read. A run has several; a longer one is read in more."""
-_EVENTS = 500
 
 
 async def chat_messages(
@@ -115,7 +115,7 @@ async def _running(runtime: Runtime, head: ThreadHead, run_id: str) -> dict[int,
     snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
     if snapshot is None or snapshot.meta.status.over:
         return {}
-    events = await _events(runtime, head.owner, run_id)
+    events = await all_events(runtime.journal.events, head.owner, run_id)
     coming = len(own_steps(snapshot)) + 1
     times = (
         e.at for e in events if isinstance(e, TurnStart) and not e.agent_path and e.step == coming
@@ -149,13 +149,3 @@ def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
             yield from ([message] for message in group)
         else:
             yield list(group)
-
-
-async def _events(runtime: Runtime, owner: str, run_id: str) -> Sequence[LoggedEvent]:
-    """Return all events of a run so far."""
-    events: list[LoggedEvent] = []
-    while True:
-        page = await runtime.journal.events.page(owner, run_id, len(events), _EVENTS)
-        events += page.items
-        if not page.items or page.done:
-            return events
