@@ -239,7 +239,7 @@ def test_profiles_begin_as_the_deployment_says() -> None:
     assert families.PROFILE.pattern == PROFILE.pattern
 
 
-def test_call_imports_nothing_of_aws(server: FakeOpenAI, variables: dict[str, str]) -> None:
+def test_call_imports_no_client_of_aws(server: FakeOpenAI, variables: dict[str, str]) -> None:
     code = (
         "import asyncio, os, sys\n"
         "from layover.adapters.aws.services import AwsServices\n"
@@ -255,7 +255,7 @@ def test_call_imports_nothing_of_aws(server: FakeOpenAI, variables: dict[str, st
         "    asyncio.run(titan.embed(['tea']))\n"
         "except ModelError as refusal:\n"
         "    print(refusal.status)\n"
-        "print(reply.text, {'boto3', 'botocore', 'openai', 'tenacity'} & sys.modules.keys())\n"
+        "print(reply.text, {'boto3', 'botocore.session', 'openai'} & sys.modules.keys())\n"
     )
     server.script([say("hello")])  # it has no embedder: 404
     run, paths = [sys.executable, "-c", code], {"PYTHONPATH": ":".join(sys.path)}

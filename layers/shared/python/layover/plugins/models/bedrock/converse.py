@@ -1,13 +1,15 @@
 """Bedrock's Converse and ConverseStream: Claude, Nova, Llama and all other models that it serves."""
 
 import contextlib
+import struct
 from collections.abc import AsyncGenerator, Iterator
 from urllib.parse import quote
+
+from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
 
 from layover.adapters.http.client import Response
 from layover.plugins.models import wire
 from layover.plugins.models.bedrock import request
-from layover.plugins.models.bedrock.eventstream import Damaged, Frame, FrameParser
 from layover.plugins.models.bedrock.faults import failed
 from layover.plugins.models.bedrock.reply import ConverseReply
 from layover.plugins.models.endpoint import json_or_text
@@ -49,25 +51,26 @@ class ConverseChat(HttpChat):
         return ConverseReply(self._ids, prompt.model, self._provider, output)
 
     async def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
-        parser = FrameParser()
+        buffer = EventStreamBuffer()
         async with contextlib.aclosing(receive(response)) as pieces:
             async for piece in pieces:
-                yield _events(parser, piece)
+                yield _events(buffer, piece)
 
 
-def _events(parser: FrameParser, piece: bytes) -> Iterator[object]:
+def _events(buffer: EventStreamBuffer, piece: bytes) -> Iterator[object]:
     """The events that this piece completes; END after the last one."""
+    buffer.add_data(piece)
     try:
-        for frame in parser.feed(piece):
+        for frame in buffer:
             event = _event(frame)
             yield event
             if _LAST in event:
                 yield END
-    except Damaged as error:
+    except (ParserError, KeyError, ValueError, struct.error) as error:
         raise invalid(f"Bedrock's stream cannot be read: {error}") from error
 
 
-def _event(frame: Frame) -> dict[str, object]:
+def _event(frame: EventStreamMessage) -> dict[str, object]:
     """`{EVENT: its payload}`. Raises ProviderFault for an error in the place of an event."""
     headers = frame.headers
     kind = headers.get(":message-type", "event")
