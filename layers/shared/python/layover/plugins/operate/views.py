@@ -3,7 +3,6 @@
 from layover import keys
 from layover.context.frames import usage_at
 from layover.values.base import Json, compact_json
-from layover.values.decision import DecisionKind, Via
 from layover.values.runs.operated import (
     OperatedCall,
     OperatedChild,
@@ -122,29 +121,20 @@ def _call(call: CallRecord) -> OperatedCall:
 
 def _decisions(call: CallRecord) -> tuple[OperatedDecision, ...]:
     """Return the decisions on all attempts, the oldest first."""
-    names = ("attempt", "decided_by", "on_behalf_of", "at")
-    past = [
-        OperatedDecision.model_validate(
-            {
-                **{name: each.get(name) for name in names},
-                "decision": DecisionKind(each["kind"]),
-                "via": Via(each.get("via", Via.API)),
-            }
+    attempts = (*(each["attempt"] for each in call.past), call.attempt)
+    decided = ((attempt, call.decision_on(attempt)) for attempt in attempts)
+    return tuple(
+        OperatedDecision(
+            attempt=attempt,
+            decision=decision.kind,
+            decided_by=decision.decided_by,
+            on_behalf_of=decision.on_behalf_of,
+            via=decision.via,
+            at=decision.at,
         )
-        for each in call.past
-    ]
-    if (last := call.decision) is not None:
-        past.append(
-            OperatedDecision(
-                attempt=call.attempt,
-                decision=last.kind,
-                decided_by=last.decided_by,
-                on_behalf_of=last.on_behalf_of,
-                via=last.via,
-                at=last.at,
-            )
-        )
-    return tuple(past)
+        for attempt, decision in decided
+        if decision is not None
+    )
 
 
 def _child(call: CallRecord) -> OperatedChild | None:
