@@ -147,9 +147,9 @@ class HttpChat(ChatModel):
                     return reply.model_copy(update={"chooses_freely": True})
                 return reply
 
-    @abstractmethod
     def _name(self, prompt: Prompt) -> str:
         """The model, as the provider calls it."""
+        return wire.model(prompt)
 
     @abstractmethod
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
@@ -159,18 +159,21 @@ class HttpChat(ChatModel):
     def _removable(self, prompt: Prompt, request: wire.Body) -> frozenset[str]:
         """Return the fields of a request that a run can do without if the model refuses them."""
 
-    @abstractmethod
-    def _path(self, prompt: Prompt, request: wire.Body, *, stream: bool) -> str:
+    PATH = ""
+    """The path below the endpoint's own, if all requests have the same."""
+
+    def _path(self, prompt: Prompt, *, stream: bool) -> str:
         """The path below the endpoint's own."""
+        return self.PATH
 
     @abstractmethod
     def _assembly(self, prompt: Prompt) -> Assembly:
         """An empty reply."""
 
-    @abstractmethod
     def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
         """The chunks of a stream until its end, those together that arrive together. Raises ProviderFault if
         the connection breaks; so does the iterator for a chunk that cannot be read."""
+        return server_chunks(response)
 
     def _headers(self, prompt: Prompt, *, stream: bool) -> dict[str, str]:
         return wire.headers(prompt)
@@ -209,7 +212,7 @@ class HttpChat(ChatModel):
         self, prompt: Prompt, request: wire.Body, on_delta: OnDelta | None, requests: Requests
     ) -> Reply:
         streams = self._streams(prompt, request)
-        path = self._path(prompt, request, stream=streams)
+        path = self._path(prompt, stream=streams)
         body = wire.encode(request)
         name = self._name(prompt)
 

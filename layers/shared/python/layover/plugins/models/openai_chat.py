@@ -6,27 +6,27 @@ its parameter transforms 4 ms at 20 messages, and its stream objects throw the c
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator
 
-from layover.adapters.http.client import MakeClient, Response
+from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
 from layover.errors import ModelError
 from layover.ids import RandomIds
 from layover.plugins.models import wire
 from layover.plugins.models.endpoint import Endpoint, Key, Transport, bearer
-from layover.plugins.models.http_chat import HttpChat, logger, server_chunks
+from layover.plugins.models.http_chat import HttpChat, logger
 from layover.plugins.models.replies import Assembly
 from layover.plugins.models.retrying import Requests, Sleep
 from layover.ports import Ids, OnDelta
 from layover.values.prompt import Prompt, Reply
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-PATH = "/chat/completions"
 
 
 class OpenAIChat(HttpChat):
     """`prompt_cache_key`: whether to send that field. A provider that refuses an optional field by name is
     not sent it again. `endpoint`: instead of the key and the base URL. `streams_always`: see HttpChat."""
+
+    PATH = "/chat/completions"
 
     def __init__(
         self,
@@ -79,9 +79,6 @@ class OpenAIChat(HttpChat):
             )
         return self._responses
 
-    def _name(self, prompt: Prompt) -> str:
-        return wire.model(prompt)
-
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
         thoughts = wire.model(prompt) in self._want_thoughts
         return wire.body(prompt, left_out, self._provider, thoughts=thoughts)
@@ -99,15 +96,9 @@ class OpenAIChat(HttpChat):
     def _has_format(self, request: wire.Body) -> bool:
         return wire.RESPONSE_FORMAT in request
 
-    def _path(self, prompt: Prompt, request: wire.Body, *, stream: bool) -> str:
-        return PATH
-
     def _assembly(self, prompt: Prompt) -> Assembly:
         tools = [tool.name for tool in prompt.tools]
         return Assembly(self._ids, wire.model(prompt), self._provider, tools)
-
-    def _chunks(self, response: Response) -> AsyncGenerator[Iterator[object], None]:
-        return server_chunks(response)
 
 
 _MISSING_THOUGHTS = re.compile(

@@ -18,7 +18,6 @@ from layover.values.deployment.providers import ANTHROPIC_BASE_URL, ANTHROPIC_VE
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.usage import Usage
 
-PATH = "/v1/messages"
 MAX_PAUSES = 8
 """Times that one answer is sent back to go on. Anthropic's own tools pause it after some rounds."""
 _LAST = frozenset({"message_stop"})
@@ -27,6 +26,8 @@ _LAST = frozenset({"message_stop"})
 class AnthropicChat(HttpChat):
     """`api_key`: sent as `x-api-key`. Models are named as Anthropic names them, with or without
     `anthropic/`."""
+
+    PATH = "/v1/messages"
 
     def __init__(
         self,
@@ -53,9 +54,6 @@ class AnthropicChat(HttpChat):
 
     def _has_format(self, request_: wire.Body) -> bool:
         return "format" in request_.get(request.OUTPUT_CONFIG, {})
-
-    def _path(self, prompt: Prompt, request_: wire.Body, *, stream: bool) -> str:
-        return PATH
 
     def _headers(self, prompt: Prompt, *, stream: bool) -> dict[str, str]:
         headers = {

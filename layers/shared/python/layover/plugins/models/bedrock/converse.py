@@ -38,7 +38,7 @@ class ConverseChat(HttpChat):
     def _streams(self, prompt: Prompt, request_: wire.Body) -> bool:
         return request.streams(prompt, self._refused.get(prompt.model, frozenset()))
 
-    def _path(self, prompt: Prompt, request_: wire.Body, *, stream: bool) -> str:
+    def _path(self, prompt: Prompt, *, stream: bool) -> str:
         operation = "converse-stream" if stream else "converse"
         return f"/model/{quote(prompt.model, safe='')}/{operation}"
 

@@ -14,11 +14,11 @@ from layover.plugins.models.retrying import Requests
 from layover.ports import OnDelta
 from layover.values.prompt import Prompt, Reply
 
-PATH = "/responses"
-
 
 class ResponsesChat(HttpChat):
     """`endpoint`: a base URL below which `/responses` is."""
+
+    PATH = "/responses"
 
     async def answer(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
         """Return one reply. If the provider refuses the items of earlier answers, it is asked
@@ -32,9 +32,6 @@ class ResponsesChat(HttpChat):
             logger.warning("%s refuses its own items: asked again without", wire.model(prompt))
             return await super().answer(plain, on_delta, requests)
 
-    def _name(self, prompt: Prompt) -> str:
-        return wire.model(prompt)
-
     def _request(self, prompt: Prompt, left_out: frozenset[str]) -> wire.Body:
         self._say_unsent("the Responses API", request.unsupported_settings(prompt))
         return request.body(prompt, left_out, self._provider)
@@ -44,9 +41,6 @@ class ResponsesChat(HttpChat):
 
     def _has_format(self, request_: wire.Body) -> bool:
         return "format" in request_.get("text", {})
-
-    def _path(self, prompt: Prompt, request_: wire.Body, *, stream: bool) -> str:
-        return PATH
 
     def _assembly(self, prompt: Prompt) -> ResponsesReply:
         return ResponsesReply(self._ids, wire.model(prompt), self._provider)
