@@ -504,7 +504,7 @@ def _embedder_named(name: str) -> ports.Embedder:
     if name.startswith(OFFLINE_PREFIX):
         # Before numpy is imported: the threads of its matrix products wait for each other on a busy machine.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return make_embedder(name, environment(), _api_key, os.environ, _parameter, _aws)
+    return make_embedder(name, environment(), _api_key, os.environ, _parameter, aws=_aws)
 
 
 @cache

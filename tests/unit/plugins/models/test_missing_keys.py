@@ -181,7 +181,7 @@ async def test_embedder_without_a_key_is_a_model_error_of_its_request(
         own,
         variables,
         deployment.parameter,
-        lambda: AwsServices(variables),
+        aws=lambda: AwsServices(variables),
     )
     assert made.model == name
     with pytest.raises(ModelError) as caught:

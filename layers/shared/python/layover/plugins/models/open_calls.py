@@ -17,7 +17,7 @@ class OpenCall:
         self.name = name
         self.args = Text()
 
-    def told(self, text: str) -> Delta:
+    def delta(self, text: str) -> Delta:
         """Return what followers are told of a new piece of the arguments."""
         return Delta(
             kind="tool-call",

@@ -59,8 +59,7 @@ async def retrying(
             is_late = max(now - opened, slept) + wait > WINDOW_S
             is_last = attempts >= (fault.most_attempts or ATTEMPTS) or requests.are_used_up
             if not fault.is_transient or is_late or is_last:
-                if attempts > 1:
-                    fault.add(f" (attempt {attempts})")
+                fault.add(f" (attempt {attempts})" if attempts > 1 else "")
                 raise
             if on_fault is not None:
                 await on_fault(fault)

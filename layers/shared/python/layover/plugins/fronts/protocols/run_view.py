@@ -371,8 +371,8 @@ def _with_vote(pending: Any, event: Any) -> Any:
         rule = approval if isinstance(approval, dict) else {}
         names = ("by", "on_behalf_of", "at", "args", "reason")
         vote = {name: event.json[name] for name in names if event.json.get(name) is not None}
-        given = rule.get("given") or ()
-        others = [v for v in given if (v.get("on_behalf_of") or v.get("by")) != person]
+        votes = rule.get("given") or ()
+        others = [v for v in votes if (v.get("on_behalf_of") or v.get("by")) != person]
         return EventJson({**pending.json, "approval": {**rule, "given": [*others, vote]}})
     if approval is None:
         return pending

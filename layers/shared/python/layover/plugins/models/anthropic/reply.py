@@ -131,11 +131,11 @@ class MessagesReply:
         if block.type == CALL:
             call = block.call = self._calls.open(start.get("id"), block.name)
             block.args = call.args
-            yield call.told("")
+            yield call.delta("")
             first = start.get("input")
             if isinstance(first, dict) and first:
                 # A plain message has the whole of it, a stream an empty one.
-                yield call.told(call.args.add(json.dumps(first, ensure_ascii=False)))
+                yield call.delta(call.args.add(json.dumps(first, ensure_ascii=False)))
         yield from self._deltas(block, text_at(start, "text"), text_at(start, "thinking"))
 
     def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
@@ -148,7 +148,7 @@ class MessagesReply:
         if kind == "input_json_delta" and (piece := text_at(delta, "partial_json")):
             new = block.args.add(piece)
             if block.call is not None:
-                yield block.call.told(new)
+                yield block.call.delta(new)
         yield from self._deltas(block, text_at(delta, "text"), text_at(delta, "thinking"))
 
     def _deltas(self, block: "_Block", text: str, thought: str) -> Iterator[Delta]:

@@ -3,6 +3,7 @@
 import contextlib
 import struct
 from collections.abc import AsyncGenerator, Iterator
+from typing import Any
 from urllib.parse import quote
 
 from botocore.eventstream import EventStreamBuffer, EventStreamMessage, ParserError
@@ -72,7 +73,7 @@ def _events(buffer: EventStreamBuffer, piece: bytes) -> Iterator[object]:
 
 def _event(frame: EventStreamMessage) -> dict[str, object]:
     """`{EVENT: its payload}`. Raises ProviderFault for an error in the place of an event."""
-    headers = frame.headers
+    headers: Any = frame.headers  # botocore-stubs have a number here
     kind = headers.get(":message-type", "event")
     payload = json_or_text(frame.payload.decode("utf-8", "replace"))
     if kind == "exception":

@@ -122,7 +122,7 @@ class ConverseReply:
         opened = self._blocks[index] = self._calls.open(
             call.get("toolUseId"), text_at(call, "name")
         )
-        yield opened.told("")
+        yield opened.delta("")
 
     def _piece(self, index: int, delta: Json) -> Iterator[Delta]:
         if isinstance(text := delta.get("text"), str):
@@ -139,7 +139,7 @@ class ConverseReply:
         if not isinstance(piece, str):
             return
         if isinstance(target, OpenCall):
-            yield target.told(target.args.add(piece))
+            yield target.delta(target.args.add(piece))
         elif isinstance(target, Text) and (visible_text := target.add(piece)):
             yield Delta(kind="text", text=visible_text)
 

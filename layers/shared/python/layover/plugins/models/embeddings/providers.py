@@ -42,6 +42,7 @@ def make_embedder(
     own_key: Callable[[], str | None],
     variables: Mapping[str, str],
     parameter: Callable[[str], str],
+    *,
     aws: "Callable[[], AwsServices]",
 ) -> Embedder:
     """The embedder of this name. Its key is read before its first request. Raises ConfigurationError if there

@@ -72,15 +72,15 @@ class ResponsesReply:
         if not self._response:
             raise invalid("The model's provider answered without a response")
         items = [self._items[index] for index in sorted(self._items)]
-        said = [item for item in items if item.get("type") == SAID]
-        text_parts = [part for item in said for part in objects_at(item, "content")]
+        messages = [item for item in items if item.get("type") == SAID]
+        text_parts = [part for item in messages for part in objects_at(item, "content")]
         is_refusal = any(part.get("refusal") for part in text_parts)
         called = [index for index in sorted(self._items) if self._is_call(index)]
         finish_reason = self._finish_reason(is_refusal=is_refusal, calls=bool(called))
         is_cut = finish_reason in CUT_SHORT
         calls = [self._called(index, cut=is_cut and index == called[-1]) for index in called]
         return Reply(
-            text="".join(map(_text_of, said)),
+            text="".join(map(_text_of, messages)),
             reasoning="\n\n".join(filter(None, map(_thought, items))),
             calls=tuple(calls),
             finish_reason=finish_reason,
@@ -145,12 +145,12 @@ class ResponsesReply:
 
     def _begin(self, index: int, item: Json) -> Iterator[Delta]:
         call = self._open[index] = self._calls.open(item.get("call_id"), text_at(item, "name"))
-        yield call.told("")
+        yield call.delta("")
 
     def _grow(self, index: int, piece: str) -> Iterator[Delta]:
         call = self._open.get(index)
         if call is not None and (args_text := call.args.add(piece)):
-            yield call.told(args_text)
+            yield call.delta(args_text)
 
     def _is_call(self, index: int) -> bool:
         return self._items[index].get("type") == CALL
