@@ -361,9 +361,9 @@ async def test_what_memory_gives_a_turn_is_one_span_with_its_numbers_and_no_word
     search = receiver.named("search_memory").attributes
     assert search["gen_ai.operation.name"] == "search_memory"
     assert search["layover.run.id"] == run.id
-    counts = [search[f"layover.plugins.memory.{name}"] for name in ("notes", "messages", "entries")]
+    counts = [search[f"layover.memory.{name}"] for name in ("notes", "messages", "entries")]
     assert counts == [1, 0, 0]
-    assert search["layover.plugins.memory.tokens"] > 0
+    assert search["layover.memory.tokens"] > 0
     assert b"likes Rome" not in b"".join(receiver.bodies)
 
 

@@ -115,11 +115,11 @@ def of_reply(step: StepRecord) -> Attributes:
 def of_read(read: MemoryRead) -> Attributes:
     """Return the numbers of what memory gave, and its tokens, by estimate."""
     return {
-        "layover.plugins.memory.notes": read.notes,
-        "layover.plugins.memory.messages": read.messages,
-        "layover.plugins.memory.entries": read.entries,
-        "layover.plugins.memory.observations": read.observations,
-        "layover.plugins.memory.tokens": sum(estimate(str(text)) for text in read.texts),
+        "layover.memory.notes": read.notes,
+        "layover.memory.messages": read.messages,
+        "layover.memory.entries": read.entries,
+        "layover.memory.observations": read.observations,
+        "layover.memory.tokens": sum(estimate(str(text)) for text in read.texts),
     }
 
 

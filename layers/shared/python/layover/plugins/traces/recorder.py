@@ -38,7 +38,7 @@ class Recorder(ABC):
     @contextmanager
     def memory(self, run: RunMeta, task: str, agent: str) -> Iterator[None]:
         """See `ports.Tracing`."""
-        values: names.Attributes = {names.AGENT: agent, "layover.plugins.memory.task": task}
+        values: names.Attributes = {names.AGENT: agent, "layover.memory.task": task}
         work = {names.OPERATION: "update_memory", **values}
         with (
             self._part(run, ("memory", task), RUN, f"update_memory {task}", work) as part,
