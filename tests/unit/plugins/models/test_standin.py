@@ -257,7 +257,7 @@ async def test_a_stream_says_the_same_as_a_plain_answer(http: httpx2.AsyncClient
         plain = await http.post("/chat/completions", json=body)
         streaming = {**body, "stream": True, "stream_options": {"include_usage": True}}
         response = await http.post("/chat/completions", json=streaming)
-        events = [e.data for e in EventParser().feed(response.content)]
+        events = [data for _, data in EventParser().feed(response.content)]
         assert events[-1] == "[DONE]"
         chunks = [json.loads(e) for e in events[:-1]]
         assert len(chunks) > 4

@@ -14,7 +14,7 @@ def split(text: str, size: int) -> tuple[str, str]:
     pieces: list[tuple[str, str]] = []
     for piece in [*(text[at : at + size] for at in range(0, len(text), size)), None]:
         taken = thoughts.end() if piece is None else thoughts.add(piece)
-        pieces = [taken] if thoughts.takes_back() else [*pieces, taken]
+        pieces = [taken] if thoughts.takes_back else [*pieces, taken]
     return "".join(thought for thought, _ in pieces), "".join(said for _, said in pieces)
 
 

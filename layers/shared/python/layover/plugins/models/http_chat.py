@@ -439,13 +439,13 @@ def _with_end(chunks: Iterator[object], last: Container[str]) -> Iterator[object
 
 
 def _decoded(events: list[ServerEvent]) -> Iterator[object]:
-    for event in events:
-        if event.name == "error":
-            raise from_event(json_or_text(event.data))
-        if event.data[:1] == "{" and "\n" not in event.data:
-            yield decode(event.data)
+    for name, data in events:
+        if name == "error":
+            raise from_event(json_or_text(data))
+        if data[:1] == "{" and "\n" not in data:
+            yield decode(data)
         else:
-            yield from _chunks_in(event.data)
+            yield from _chunks_in(data)
 
 
 def _chunks_in(data: str) -> Iterator[object]:

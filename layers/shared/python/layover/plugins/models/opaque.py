@@ -49,6 +49,8 @@ class Opaque:
 
     def add(self, piece: Json) -> None:
         """Take the opaque fields of a message, a call, or a piece of one."""
+        if FIELDS.isdisjoint(piece) and not isinstance(piece.get("content"), list):
+            return
         if isinstance(text := piece.get(TEXT), str):
             self._text += text
         if isinstance(plain := piece.get(PLAIN), str):
@@ -148,8 +150,9 @@ def state_of(message: Message, provider: str, model: str) -> ProviderState | Non
 
 def message_fields(state: ProviderState | None) -> dict[str, Any]:
     """The fields of a message."""
-    fields = {} if state is None else state.fields
-    return {name: value for name, value in fields.items() if name in FIELDS}
+    if state is None:
+        return {}
+    return {name: value for name, value in state.fields.items() if name in FIELDS}
 
 
 def with_thoughts(text: str | None, state: ProviderState | None) -> str | list[Json] | None:
@@ -170,7 +173,9 @@ def split_text(text: str, lengths: Sequence[int]) -> list[str] | None:
 
 def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:
     """The fields of one of its calls."""
-    fields = {} if state is None else state.calls.get(tool_call_id, {})
+    if state is None:
+        return {}
+    fields = state.calls.get(tool_call_id, {})
     return {name: value for name, value in fields.items() if name == EXTRA}
 
 

@@ -98,7 +98,7 @@ class Assembly:
 
     def add(self, chunk: object) -> list[Delta]:
         """Take a chunk and return what is new. Raises ProviderFault for an error inside it."""
-        if isinstance(chunk, dict) and (plain_text := self._plain_text(chunk)) is not None:
+        if (plain_text := self._plain_text(chunk)) is not None:
             self._answered = True
             return self._split_deltas("", self._thoughts.add(plain_text))
         chunk = _checked(chunk)
@@ -115,9 +115,9 @@ class Assembly:
             deltas += self._choice(choice) if not number else self._other(number, choice)
         return deltas
 
-    def _plain_text(self, chunk: Json) -> str | None:
+    def _plain_text(self, chunk: Any) -> str | None:
         """Return the text of a chunk that says nothing else; None if it may say more. A stream has hundreds
-        of them: for one that looks like the last, nothing is called."""
+        of them: for one that looks like the last, next to nothing is called."""
         try:
             [choice] = chunk["choices"]
             piece = choice["delta"]
@@ -134,14 +134,14 @@ class Assembly:
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
         if (
-            (choice.get("finish_reason"))
-            or (chunk.get("usage"))
-            or (choice.get("index"))
+            ("finish_reason" in choice and choice["finish_reason"])
+            or ("usage" in chunk and chunk["usage"])
+            or ("index" in choice and choice["index"])
             or not isinstance(text, str)
         ):
             return None
-        if chunk.get("model"):
-            self._model = chunk["model"]
+        if "model" in chunk:
+            self._model = chunk["model"] or self._model
         return text
 
     def reply(self) -> Reply:
@@ -219,16 +219,11 @@ class Assembly:
 
     def _split_deltas(self, reasoning: str, split: tuple[str, str]) -> list[Delta]:
         thought, text = split
-        if not self._thoughts.takes_back():
-            return self._text_deltas(reasoning + thought, text)
-        self._text = Text()
-        earlier = self._reasoning.whole()
-        again = [Delta(kind="reasoning", text=earlier)] if earlier else []
-        return [Delta(kind="restart"), *again, *self._text_deltas(reasoning + thought, text)]
-
-    def _text_deltas(self, reasoning: str, text: str) -> list[Delta]:
         deltas: list[Delta] = []
-        if reasoning and (visible_text := self._reasoning.add(reasoning)):
+        if self._thoughts.takes_back:
+            self._text, earlier = Text(), self._reasoning.whole()
+            deltas = [Delta("restart"), *([Delta("reasoning", earlier)] if earlier else [])]
+        if (thought or reasoning) and (visible_text := self._reasoning.add(reasoning + thought)):
             deltas.append(Delta(kind="reasoning", text=visible_text))
         if text and (visible_text := self._text.add(text)):
             deltas.append(Delta(kind="text", text=visible_text))
@@ -265,9 +260,9 @@ def _checked(chunk: object) -> Json:
 def _block_reason(chunk: Json) -> str | None:
     """Return the reason for which Gemini has blocked a prompt; None if it has not."""
     for name in ("prompt_feedback", "promptFeedback"):
-        feedback = chunk.get(name)
+        feedback = object_at(chunk, name) if name in chunk else {}
         for key in ("block_reason", "blockReason"):
-            if isinstance(feedback, dict) and isinstance(feedback.get(key), str):
+            if key in feedback and isinstance(feedback[key], str):
                 return str(feedback[key])
     return None
 

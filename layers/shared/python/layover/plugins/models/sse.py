@@ -1,17 +1,11 @@
 """Server-sent events, as model providers send them."""
 
 import re
-from typing import NamedTuple
-
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = "\ufeff"
 
-
-class ServerEvent(NamedTuple):
-    """One event: its name (empty for the default one) and its data lines, joined by a line feed."""
-
-    name: str
-    data: str
+ServerEvent = tuple[str, str]
+"""One event: its name (empty for the default one) and its data lines, joined by a line feed."""
 
 
 class EventParser:
@@ -57,8 +51,7 @@ class EventParser:
                 self._add_field(line)
                 continue
             if self._data:
-                data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
-                events.append(ServerEvent(self._name, data))
+                events.append((self._name, "\n".join(self._data)))
                 self._data = []
             self._name = ""
         return events

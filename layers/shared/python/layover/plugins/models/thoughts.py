@@ -15,10 +15,13 @@ class Thoughts:
         self._buffer = ""
         self._visible: list[str] = []
         """Text that was returned as such, and may turn out to be a thought."""
-        self._takes_back = False
+        self.takes_back = False
+        """Whether text that was returned has turned out to be a thought: it is in the thoughts that were
+        returned last."""
 
     def add(self, piece: str) -> tuple[str, str]:
         """Take a piece; return the thoughts and the text in it and in what was held back."""
+        self.takes_back = False
         if not self._buffer and self._take == self._unopened and "<" not in piece:
             # Most pieces: there is no tag in them, nor the beginning of one.
             self._visible.append(piece)
@@ -28,6 +31,7 @@ class Thoughts:
 
     def end(self) -> tuple[str, str]:
         """Return what was held back: no piece follows."""
+        self.takes_back = False
         if self._take == self._unopened and _END in self._buffer:
             text, _, rest = self._buffer.partition(_END)
             before = "".join(self._visible) + text
@@ -37,12 +41,6 @@ class Thoughts:
         is_thought = self._take in (self._opening, self._thinking)
         self._take = self._text
         return (buffer, "") if is_thought else ("", buffer)
-
-    def takes_back(self) -> bool:
-        """Return, once, whether text that was returned has turned out to be a thought: it is in the thoughts
-        that were returned last."""
-        takes_back, self._takes_back = self._takes_back, False
-        return takes_back
 
     def expect_no_more(self) -> None:
         """Take all that follows as text: the model has gone on to its calls."""
@@ -79,7 +77,7 @@ class Thoughts:
         return "", visible
 
     def _close(self, before: str, rest: str) -> tuple[str, str]:
-        self._takes_back, self._visible = any(self._visible), []
+        self.takes_back, self._visible = any(self._visible), []
         self._buffer, self._take = rest, self._between
         return before.strip(), self._take()[1]
 

@@ -4,7 +4,7 @@ The same prompt gives the same bytes every time: providers cache by prefix."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -224,11 +224,13 @@ def messages(
     `thoughts`: whether the provider wants thoughts with every answer, even of models that gave none."""
     sendable = [m for m in thread if m.role is not Role.CUSTOM]
     ids = CallIds(*provider_model)
-    messages = [
-        wire
-        for at, m in enumerate(sendable)
-        for wire in _message(sendable, at, opaque.state_of(m, *provider_model), ids)
-    ]
+    messages: list[Body] = []
+    for at, m in enumerate(sendable):
+        if m.role is Role.ASSISTANT:
+            state = opaque.state_of(m, *provider_model)
+            messages += _assistant(m, answers(sendable, at), state, ids)
+        elif m.role is Role.USER and (content := _user_content(m)):
+            messages.append({"role": "user", "content": content})
     if makers.is_mistral(*provider_model):
         messages = [*_answered(messages)]
     if makers.wants_one_answer(provider_model[1]):
@@ -300,40 +302,29 @@ def _system(text: str | None) -> list[Body]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def _message(
-    messages: Sequence[Message], at: int, state: ProviderState | None, ids: CallIds
-) -> Iterable[Body]:
-    message = messages[at]
-    if message.role is Role.ASSISTANT:
-        return _assistant(message, answers(messages, at), state, ids)
-    content = _user_content(message) if message.role is Role.USER else None
-    return ({"role": "user", "content": content},) if content else ()
-
-
 def _assistant(
     message: Message, answered: CallResults, state: ProviderState | None, ids: CallIds
-) -> Iterator[Body]:
+) -> list[Body]:
     """Return an assistant message with the calls that were answered, and right after it their answers."""
-    calls = [c for c in message.tool_calls if c.tool_call_id in answered]
-    ids_by_call = ids.of(calls, state)
     # Claude refuses a text of blanks, in every later request of the thread.
     text = message.text
     if not text.strip():
         text = ""
-    if calls:
-        tool_calls = [
-            _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
-            for c in calls
-        ]
-        body: Body = {"role": "assistant", "content": opaque.with_thoughts(text or None, state)}
-        yield {**body, "tool_calls": tool_calls, **opaque.message_fields(state)}
-    elif text:
-        content = opaque.with_thoughts(text, state)
-        yield {"role": "assistant", "content": content, **opaque.message_fields(state)}
+    answer: Body = {"role": "assistant", "content": opaque.with_thoughts(text or None, state)}
+    calls = [c for c in message.tool_calls if c.tool_call_id in answered] if answered else []
+    if not calls:
+        return [answer | opaque.message_fields(state)] if text else []
+    ids_by_call = ids.of(calls, state)
+    answer["tool_calls"] = [
+        _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
+        for c in calls
+    ]
+    sent = [answer | opaque.message_fields(state)]
     for tool_call_id, call_id in ids_by_call.items():
         result = answered[tool_call_id].text
         seen_text = result if result.strip() else NO_OUTPUT
-        yield {"role": "tool", "tool_call_id": call_id, "content": seen_text}
+        sent.append({"role": "tool", "tool_call_id": call_id, "content": seen_text})
+    return sent
 
 
 def answers(messages: Sequence[Message], at: int) -> CallResults:
@@ -376,9 +367,8 @@ def _sorted(value: Json) -> Any:
 def _user_content(message: Message) -> str | list[Body]:
     """Return one string if the message has only text: not every server takes a list."""
     parts = [p for p in map(_user_part, message.content) if p is not None]
-    if all(p["type"] == "text" for p in parts):
-        return "\n\n".join(p["text"] for p in parts)
-    return parts
+    texts = [p["text"] for p in parts if p["type"] == "text"]
+    return "\n\n".join(texts) if len(texts) == len(parts) else parts
 
 
 def _user_part(part: object) -> Body | None:
