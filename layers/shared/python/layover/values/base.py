@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, NoReturn, Self
@@ -96,13 +96,15 @@ class Value(Described, BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
-    def __copy__(self) -> Self:
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same as pydantic's, in a third of its calls: a turn copies dozens of values."""
-        if getattr(self, "__pydantic_private__", None) or self.__pydantic_extra__:
-            return super().__copy__()
+        has_more = getattr(self, "__pydantic_private__", None) or self.__pydantic_extra__ is not None
+        if deep or has_more:
+            return super().model_copy(update=update, deep=deep)
+        changes = update or {}
         copied = object.__new__(type(self))
-        _set(copied, "__dict__", self.__dict__.copy())
+        _set(copied, "__dict__", {**self.__dict__, **changes})
         _set(copied, "__pydantic_extra__", None)
-        _set(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.copy())
+        _set(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.union(changes))
         _set(copied, "__pydantic_private__", None)
         return copied

@@ -7,7 +7,6 @@ year), so the sweeper looks at a run with objects in S3 when its records expire 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,7 +36,7 @@ from layover.values.runs.run import RECORDS_SLACK, RunMeta
 MAX_WRITER = timedelta(minutes=16)
 """A function lives for 15 minutes."""
 _PAGE = 25
-_VALUES = ("decision", "outcome", "votes")
+_VALUES = frozenset({"decision", "outcome", "votes"})
 _LOWEST, _HIGHEST = " ", "~"
 _RUNNING = Equals("status", "running")
 
@@ -127,7 +126,7 @@ class RecordExpiry:
         self.note(put.item)
         if not self._soon():
             return put
-        return replace(put, item={**put.item, "expires": self._expires})
+        return Put(put.pk, put.sk, {**put.item, "expires": self._expires}, put.when)
 
     def note(self, item: Mapping[str, Any]) -> None:
         """Note a record. If it refers to S3, its object does not expire with it, since TTL knows nothing of
@@ -202,4 +201,4 @@ def is_near(expires: int | None, expiry: int) -> bool:
 
 def is_in_s3(item: Mapping[str, Any]) -> bool:
     """Return whether part of the item is in S3: its body, or a value next to it."""
-    return "blob" in item or any(isinstance(item.get(name), list) for name in _VALUES)
+    return "blob" in item or any(isinstance(item[name], list) for name in _VALUES & item.keys())

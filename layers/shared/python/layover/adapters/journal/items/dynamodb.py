@@ -274,13 +274,13 @@ class _Expression:
     def update(self, action: Update) -> str:
         clauses = {
             "SET": [
-                *(f"{self._n(k)} = {self._v(v)}" for k, v in action.set.items() if v is not None),
-                *(self._appended(k, v) for k, v in action.append.items()),
+                *[f"{self._n(k)} = {self._v(v)}" for k, v in action.set.items() if v is not None],
+                *[self._appended(k, v) for k, v in action.append.items()],
             ],
             "REMOVE": [self._n(k) for k, v in action.set.items() if v is None],
             "ADD": [
-                *(f"{self._n(k)} {self._v(v)}" for k, v in action.add.items()),
-                *(f"{self._n(k)} {self._v(elements(v))}" for k, v in action.include.items()),
+                *[f"{self._n(k)} {self._v(v)}" for k, v in action.add.items()],
+                *[f"{self._n(k)} {self._v(elements(v))}" for k, v in action.include.items()],
             ],
             "DELETE": [f"{self._n(k)} {self._v(elements(v))}" for k, v in action.exclude.items()],
         }
@@ -293,9 +293,9 @@ class _Expression:
     def condition(self, condition: Condition) -> str:
         match condition:
             case AllOf(parts):
-                return "(" + " AND ".join(self.condition(p) for p in parts) + ")"
+                return "(" + " AND ".join([self.condition(p) for p in parts]) + ")"
             case AnyOf(parts):
-                return "(" + " OR ".join(self.condition(p) for p in parts) + ")"
+                return "(" + " OR ".join([self.condition(p) for p in parts]) + ")"
             case Missing(name):
                 return f"attribute_not_exists({self._n(name)})"
             case Exists(name):

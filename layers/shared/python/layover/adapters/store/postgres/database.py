@@ -161,6 +161,9 @@ class _Session:
     """A connection in pipeline mode, with the statements that it has prepared."""
 
     def __init__(self, connection: "AsyncConnection[Any]") -> None:
+        from psycopg import pq
+
+        self._pq = pq
         self._connection = connection
         self._pgconn: PGconn = connection.pgconn
         self._pgconn.enter_pipeline_mode()
@@ -170,9 +173,7 @@ class _Session:
     @property
     def usable(self) -> bool:
         """False in the middle of a pipeline (after an exception), or when the connection is broken."""
-        from psycopg.pq import ConnStatus
-
-        return self._idle and self._pgconn.status == ConnStatus.OK
+        return self._idle and self._pgconn.status == self._pq.ConnStatus.OK
 
     async def close(self) -> None:
         await self._connection.close()
@@ -185,8 +186,7 @@ class _Session:
         try:
             expected_results = self._send(pipeline)
             await self._flush()
-            results = [await self._result() for _ in expected_results]
-            await self._result()  # of the sync
+            results = await self._results(len(expected_results))
         except OperationalError as error:
             raise ConnectionLost from error
         self._idle = True
@@ -203,9 +203,7 @@ class _Session:
     async def _roll_back(self) -> None:
         """Roll back: the refused pipeline's COMMIT was skipped with the rest, so its transaction is still
         open."""
-        from psycopg.pq import TransactionStatus
-
-        if self._pgconn.transaction_status != TransactionStatus.IDLE:
+        if self._pgconn.transaction_status != self._pq.TransactionStatus.IDLE:
             await self.exchange([load("threads.sql")["rollback"]()])
 
     def _send(self, pipeline: Sequence[Statement]) -> list[tuple[str, bool]]:
@@ -227,32 +225,28 @@ class _Session:
             await _ready(self._pgconn.socket, to_write=True)
             self._pgconn.consume_input()
 
-    async def _result(self) -> "PGresult":
-        """The next result. libpq puts a None after each one, but not after that of the sync."""
-        from psycopg.pq import ExecStatus
-
-        result = await self._next()
-        if result is None:
+    async def _results(self, count: int) -> "list[PGresult]":
+        """The results of a pipeline. libpq puts a None after each one, but not after that of the sync, which
+        comes last."""
+        results: list[PGresult | None] = []
+        for _ in range(2 * count + 1):
+            while self._pgconn.is_busy():
+                await _ready(self._pgconn.socket)
+                self._pgconn.consume_input()
+            results.append(self._pgconn.get_result())
+        answers = [result for result in results[::2] if result is not None]
+        if len(answers) <= count:
             raise ConnectionLost
-        if result.status != ExecStatus.PIPELINE_SYNC:
-            await self._next()
-        return result
-
-    async def _next(self) -> "PGresult | None":
-        while self._pgconn.is_busy():
-            await _ready(self._pgconn.socket)
-            self._pgconn.consume_input()
-        return self._pgconn.get_result()
+        return answers[:-1]
 
     def _note(
         self, expected_results: list[tuple[str, bool]], results: "list[PGresult]"
     ) -> Exception | None:
         """Remember the prepared statements. Return why a statement was refused, if one was."""
-        from psycopg.errors import error_from_result
-        from psycopg.pq import ExecStatus
-
         for (query, preparing), result in zip(expected_results, results, strict=True):
-            if result.status == ExecStatus.FATAL_ERROR:
+            if result.status == self._pq.ExecStatus.FATAL_ERROR:
+                from psycopg.errors import error_from_result
+
                 return of_statement(error_from_result(result), query)
             if preparing:
                 self._statements.add(query)
