@@ -31,14 +31,13 @@ def build_prompt(
     heard: Collection[str] = (),
 ) -> Prompt:
     """Return the request of a run's next step: one system message, history, the run's input, its own steps.
-    `history` and `own` are without what is compacted; `own` is sendable, and has the messages of other runs
+    `history` and `own` are sendable and without what is compacted; `own` has the messages of other runs
     that the run has heard (`heard`: their ids). `budget`: tokens that the messages
     may have, by estimate. `model_settings`: None are the agent's own. Raises `fit.TooLong`."""
     system = _system(agent, memory)
     input_message = render_input(run.input, memory.volatile, agent.memory.query_template)
     room = messages_room(agent, memory, tools, budget)
-    before = [files_first(m) for m in without_orphans(render_notices(history))]
-    messages = _with_lead(fit(before, input_message, own, room, heard), memory.block)
+    messages = _with_lead(fit(history, input_message, own, room, heard), memory.block)
     return Prompt(
         model=model_of(agent, settings, run),
         system=system or None,
@@ -159,6 +158,11 @@ def render_input(message: Message, volatile: str, template: str | None) -> Messa
     content += [p for p in message.content if isinstance(p, FilePart)]
     content += texts
     return message.with_content(tuple(content))
+
+
+def sendable_history(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages before a run that may be sent to a model, as its prompts have them."""
+    return [files_first(m) for m in without_orphans(render_notices(messages))]
 
 
 def files_first(message: Message) -> Message:

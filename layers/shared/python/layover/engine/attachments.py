@@ -51,7 +51,8 @@ class Attachments:
         """Return the prompt with the files' bytes in place of references. The same files give the same
         bytes. Raises RetryableError."""
         inputs = prompt.settings.inputs
-        parts = [part for m in reversed(prompt.messages) for part in m.content if _refers(part, m)]
+        users = [m for m in reversed(prompt.messages) if m.role is Role.USER]
+        parts = [part for m in users for part in m.content if _refers(part)]
         if not parts:
             return prompt
         await self._ask_sizes([part for part in parts if _shows_bytes(part, inputs)])
@@ -114,16 +115,16 @@ class Attachments:
         return FilePart(url="".join(pieces), name=part.name, mime_type=_kind(part))
 
 
-def _refers(part: Part, message: Message) -> TypeGuard[FilePart]:
-    return message.role is Role.USER and isinstance(part, FilePart) and part.file_id is not None
+def _refers(part: Part) -> TypeGuard[FilePart]:
+    return isinstance(part, FilePart) and part.file_id is not None
 
 
 def _replaced(messages: Sequence[Message], contents: Sequence[Part]) -> tuple[Message, ...]:
     """Return the messages with these parts in place of their files: the newest message has the first."""
     rest = iter(contents)
     replaced = [
-        m.with_content(tuple(next(rest) if _refers(part, m) else part for part in m.content))
-        if any(_refers(part, m) for part in m.content)
+        m.with_content(tuple(next(rest) if _refers(part) else part for part in m.content))
+        if m.role is Role.USER and any(map(_refers, m.content))
         else m
         for m in reversed(messages)
     ]

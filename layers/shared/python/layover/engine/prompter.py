@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from layover.context.assembly import (
     build_prompt,
     drop_compacted,
     messages_room,
+    sendable_history,
 )
 from layover.context.fit import ASSUMED_WINDOW, TooLong, room
 from layover.context.previews import Previews
@@ -119,7 +121,7 @@ class Prompter:
         return less or self.rendered
 
     def _build(self, state: RunState, memory: RenderedMemory) -> Prompt:
-        history, own = self._messages(state)
+        history, own = self._previews.apply(*self._messages(state))
         return build_prompt(
             agent=self._agent,
             settings=self._settings,
@@ -138,10 +140,15 @@ class Prompter:
         """Return the history and the run's own messages for a model, without what is compacted."""
         through = self.rendered.through
         if through is None:
-            return self._previews.apply(self.history, state.sendable())
+            return self._sendable_history, state.sendable()
         response = [*state.response_with_heard(), *state.notices]
         history, own = drop_compacted(self.history, state.meta.input, response, through)
-        return self._previews.apply(history, sendable(own, state.steps))
+        return sendable_history(history), sendable(own, state.steps)
+
+    @cached_property
+    def _sendable_history(self) -> list[Message]:
+        """The history as all prompts have it while nothing of it is compacted."""
+        return sendable_history(self.history)
 
     def with_previews(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return messages as a prompt shows them, older results as previews."""
