@@ -8,6 +8,8 @@ from types import MappingProxyType
 from typing import Any
 from zlib import crc32
 
+from pydantic_core import from_json
+
 from layover.adapters.aws.credentials import CredentialChain
 from layover.adapters.aws.retries import NoAnswer, RetryRules, ServiceError
 from layover.adapters.aws.signature import Signer
@@ -64,7 +66,7 @@ class AwsClient:
         headers = {"content-type": kind, "x-amz-target": target}
         answer = await self.send("POST", "/", headers, _encode(document).encode())
         try:
-            fields: dict[str, Any] = json.loads(answer.body or b"{}")
+            fields: dict[str, Any] = from_json(answer.body or b"{}")
         except ValueError as error:
             raise NoAnswer("the answer is not JSON") from error
         return fields

@@ -107,12 +107,7 @@ class Connection(asyncio.Protocol):
     def is_reusable(self) -> bool:
         """Return whether another request may be sent. Data that the loop has not seen yet counts: a process
         that was frozen learns here that the other side has hung up."""
-        if not self.is_idle:
-            return False
-        socket = self._transport.get_extra_info("socket")
-        poll = select.poll()
-        poll.register(socket.fileno(), select.POLLIN)
-        return not poll.poll(0)
+        return self.is_idle and not self._poll.poll(0)
 
     def keep_alive(self) -> None:
         """Have the system send probes while the connection is silent, so that nothing on the way forgets it.
@@ -173,6 +168,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not always a subclass: uvloop has its own transports.
         self._transport = cast("asyncio.Transport", transport)
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:

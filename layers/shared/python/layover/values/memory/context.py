@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from layover.values.base import Json, Time, Value
 from layover.values.memory.compaction import Compacted, CompactionQuery
 from layover.values.memory.entry import EntryQuery, FoundEntries, NewEntry
@@ -30,7 +32,7 @@ class ThreadState(Value):
     """Session memory and the plan of a thread. Version 0: neither is stored."""
 
     session: Json = None
-    session_said: dict[str, Time] = {}
+    session_said: dict[str, Time] = Field(default_factory=dict)
     """The time of the newest turn that changed a field of the session, by field."""
     plan: Json = None
     version: int = 0
@@ -137,7 +139,7 @@ class TurnContext(Value):
     window_depth: int = 0
     """Depth (messages from the root) at which the window begins; the run pins it."""
     notes: tuple[Note, ...] = ()
-    state: ThreadState = ThreadState()
+    state: ThreadState = Field(default_factory=ThreadState)
     recalled: tuple[Recalled, ...] = ()
     """Recalled messages in the order of the conversation, without those in the window, only from the branch's
     path."""
@@ -191,7 +193,7 @@ class Extraction(Value):
     agent: str | None = None
     session: Json = None
     """The session memory as it is from now on."""
-    session_said: dict[str, Time] = {}
+    session_said: dict[str, Time] = Field(default_factory=dict)
     """The times that belong to `session`."""
     state_version: int | None = None
     """The version of the ThreadState that `session` was made from."""

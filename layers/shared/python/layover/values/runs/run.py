@@ -321,7 +321,7 @@ class PromptSnapshot(Value):
     """Entries of episodic memory, a line each."""
     instructions: str | None = None
     """The text that the agent's function returned; None: the instructions are a constant."""
-    metadata: dict[str, Json] = {}
+    metadata: dict[str, Json] = Field(default_factory=dict)
     """The thread's."""
     tools: tuple[str, ...] | None = Field(default=None, exclude_if=lambda value: value is None)
     """Names of the tools that the agent's function gave; None: the agent has a list."""

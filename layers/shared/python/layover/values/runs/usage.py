@@ -70,15 +70,15 @@ class Usage(Value):
         """
         costs = [u.cost_usd for u in usages]
         return Usage(
-            input_tokens=sum(u.input_tokens for u in usages),
-            output_tokens=sum(u.output_tokens for u in usages),
-            cached_input_tokens=sum(u.cached_input_tokens for u in usages),
-            cache_write_input_tokens=sum(u.cache_write_input_tokens for u in usages),
-            reasoning_tokens=sum(u.reasoning_tokens for u in usages),
+            input_tokens=sum([u.input_tokens for u in usages]),
+            output_tokens=sum([u.output_tokens for u in usages]),
+            cached_input_tokens=sum([u.cached_input_tokens for u in usages]),
+            cache_write_input_tokens=sum([u.cache_write_input_tokens for u in usages]),
+            reasoning_tokens=sum([u.reasoning_tokens for u in usages]),
             cost_usd=sum((c for c in costs if c is not None), start=costs[0] * 0)
             if costs and costs[0] is not None and None not in costs
             else None,
-            sub_agents=tuple(s for u in usages for s in u.sub_agents),
+            sub_agents=tuple([s for u in usages for s in u.sub_agents]),
         )
 
 

@@ -114,7 +114,9 @@ def dump_json(value: Json) -> bytes:
 
 # These values were validated when they were made, so they are copied without another validation.
 def _message_row(m: Message) -> _MessageRow:
-    return _MessageRow.model_construct(**{**vars(m), "model_output": _stored_output(m)})
+    row = _MessageRow.__new__(_MessageRow)
+    row.__setstate__({**m.__getstate__(), "__dict__": {**vars(m), "model_output": _stored_output(m)}})
+    return row
 
 
 def _stored_output(m: Message) -> str | None:
