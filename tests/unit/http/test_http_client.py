@@ -8,7 +8,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvloop
@@ -120,24 +119,19 @@ async def test_nobody_listening_is_an_error_of_the_system(client: Client) -> Non
 
 
 async def test_silence_is_counted_from_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop, timers = asyncio.get_running_loop(), list[Callable[..., object]]()
-    real = loop.call_later
-
-    def call_later(
-        delay: float, callback: Callable[..., object], *args: Any
-    ) -> asyncio.TimerHandle:
-        if delay == SILENCE_S:
-            timers.append(callback)
-        return real(delay, callback, *args)
-
-    monkeypatch.setattr(loop, "call_later", call_later)
-    client = DirectClient()
+    loop, client = asyncio.get_running_loop(), DirectClient()
+    start = loop.time()
     async with loopback(CHUNKED + b"2\r\nhi\r\n") as served, ask(client, served) as response:
         pieces = response.pieces()
         assert await anext(pieces) == b"hi"
+        monkeypatch.setattr(loop, "time", lambda: start + 0.9 * SILENCE_S)
         more = asyncio.ensure_future(anext(pieces))
         await asyncio.sleep(0)
-        timers[-1]()
+        monkeypatch.setattr(loop, "time", lambda: start + 1.8 * SILENCE_S)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not more.done()
+        monkeypatch.setattr(loop, "time", lambda: start + 2 * SILENCE_S)
         with pytest.raises(TimeoutError):
             await more
     await client.aclose()

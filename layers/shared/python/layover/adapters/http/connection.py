@@ -56,6 +56,8 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._give_up_at = 0.0
         self._is_closed = False
         self.idle_since = 0.0
         self._reset()
@@ -139,15 +141,33 @@ class Connection(asyncio.Protocol):
         if self._fault is not None:
             raise self._fault
         self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(timeout_s, self._time_out)
+        self._give_up_at = self._loop.time() + timeout_s
+        # One timer serves many answers: it looks at the time when it is due, and goes on.
+        if self._timer is None or self._timer.when() > self._give_up_at:
+            self._set_timer()
         try:
             await self._waiter
         except BaseException:
             self.abort()
             raise
         finally:
-            timer.cancel()
             self._waiter = None
+
+    def _set_timer(self) -> None:
+        self._stop_timer()
+        self._timer = self._loop.call_at(self._give_up_at, self._look_at_time)
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        if self._waiter is not None and self._loop.time() < self._give_up_at:
+            self._set_timer()
+        elif self._waiter is not None:
+            self._fail(TimeoutError())
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -159,9 +179,6 @@ class Connection(asyncio.Protocol):
         self._fault = self._fault or error
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(self._fault)
-
-    def _time_out(self) -> None:
-        self._fail(TimeoutError())
 
     # Called by the event loop
 
@@ -212,6 +229,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closed = True
+        self._stop_timer()
         self._fail(exc or ConnectionBroken("the connection was closed"))
 
     # Called by the parser
