@@ -1,9 +1,11 @@
 """The list of agents."""
 
+from operator import not_
+
 from pydantic import Field
 
 from layover.runtime import Runtime
-from layover.values.base import Value
+from layover.values.base import Value, is_none
 
 
 class ToolInfo(Value):
@@ -14,7 +16,7 @@ class ToolInfo(Value):
     needs_approval: bool
     suspends: bool = Field(
         default=False,
-        exclude_if=lambda value: not value,
+        exclude_if=not_,
         description="There, and true, where the tool may stop and ask a person.",
     )
 
@@ -25,14 +27,14 @@ class AgentInfo(Value):
     name: str
     description: str | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="What it is for, in its author's words.",
     )
     model: str
     tools: tuple[ToolInfo, ...]
     remembers: bool = Field(
         default=False,
-        exclude_if=lambda value: not value,
+        exclude_if=not_,
         description="There, and true, where it keeps entries or a profile of its users.",
     )
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from operator import is_
 from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, PlainSerializer
@@ -20,6 +22,9 @@ Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="js
 
 Json = Any
 """Any value that JSON can express."""
+
+is_none = partial(is_, None)
+"""Whether a field is to be left out as nothing. Not a function: a turn's records ask it dozens of times."""
 
 MAX_DEPTH = 100
 """Levels of nesting of all JSON that enters. Pydantic reads 200, and records and events add their own."""
@@ -98,7 +103,9 @@ class Value(Described, BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same as pydantic's, in a third of its calls: a turn copies dozens of values."""
-        has_more = getattr(self, "__pydantic_private__", None) or self.__pydantic_extra__ is not None
+        has_more = (
+            getattr(self, "__pydantic_private__", None) or self.__pydantic_extra__ is not None
+        )
         if deep or has_more:
             return super().model_copy(update=update, deep=deep)
         changes = update or {}

@@ -2,13 +2,14 @@
 
 from datetime import timedelta
 from enum import Enum, StrEnum
+from operator import not_
 from typing import Any, Final, Self
 
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core.core_schema import CoreSchema, is_instance_schema
 
-from layover.values.base import Json, Time, Value
+from layover.values.base import Json, Time, Value, is_none
 
 MAX_WAIT = timedelta(days=365)
 """The longest wait of a call: the Step Functions execution that waits for it lives for a year at most."""
@@ -138,12 +139,12 @@ class ApprovalRule(Value):
     """Let the run's owner decide, too, if they are in `by`."""
     quorum: int = 1
     reason_required: bool = False
-    remind_after_s: int | None = Field(default=None, exclude_if=_is_absent)
+    remind_after_s: int | None = Field(default=None, exclude_if=is_none)
     """Seconds to the first reminder, if there are any; the next ones come after 2, 4, 8 ... times of it."""
 
-    escalate_after_s: int | None = Field(default=None, exclude_if=_is_absent)
+    escalate_after_s: int | None = Field(default=None, exclude_if=is_none)
     """Seconds after which `escalate_to` decide, too; None: nobody else ever does."""
-    escalate_to: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
+    escalate_to: tuple[str, ...] = Field(default=(), exclude_if=not_)
 
     @property
     def has_timers(self) -> bool:
@@ -161,10 +162,10 @@ class Vote(Edited):
 
     by: str
     """The caller's sub."""
-    on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
+    on_behalf_of: str | None = Field(default=None, exclude_if=is_none)
     at: Time
-    args: Args | None = Field(default=None, exclude_if=_is_absent)
-    reason: str | None = Field(default=None, exclude_if=_is_absent)
+    args: Args | None = Field(default=None, exclude_if=is_none)
+    reason: str | None = Field(default=None, exclude_if=is_none)
 
     @property
     def person(self) -> str:
@@ -185,7 +186,7 @@ class Denial(Value):
     """The arguments that were asked for. Long ones are cut to `{_truncated, head, original_chars}`."""
     reason: str | None = None
     decided_by: str
-    on_behalf_of: str | None = Field(default=None, exclude_if=_is_absent)
+    on_behalf_of: str | None = Field(default=None, exclude_if=is_none)
     at: Time
 
 
@@ -198,9 +199,9 @@ class DecisionNote(Value):
     reason: str | None = None
     via: Via
     at: Time
-    args: dict[str, Any] | None = Field(default=None, exclude_if=_is_absent)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """The arguments that ran, if the approver changed the model's."""
-    given: tuple[Vote, ...] = Field(default=(), exclude_if=lambda votes: not votes)
+    given: tuple[Vote, ...] = Field(default=(), exclude_if=not_)
     """The votes, if a decision takes several."""
 
     @classmethod

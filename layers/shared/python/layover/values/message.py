@@ -1,11 +1,12 @@
 """Messages and their parts (docs/reference/http-api.md#objects)."""
 
 from enum import StrEnum
+from operator import not_
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import ConfigDict, Field
 
-from layover.values.base import Described, Json, Time, Value
+from layover.values.base import Described, Json, Time, Value, is_none
 from layover.values.decision import DecisionNote
 
 
@@ -199,7 +200,7 @@ class ToolResultPart(Value):
     is_error: bool = False
     decision: DecisionNote | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="Of a call that waited: who decided, and why.",
     )
 
@@ -288,9 +289,7 @@ class ProviderState(Value):
     """State of the message, by the wire's field names."""
     calls: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """State of its calls, by `tool_call_id`."""
-    left_out: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, exclude_if=lambda value: not value
-    )
+    left_out: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=not_)
     """By the names of the models that were asked for it: keys of what they could not read of the messages
     before it (`layover.context.left_out`). Unlike the rest, it goes to no provider."""
 
@@ -348,7 +347,7 @@ class Message(Value):
     created_at: Time
     refused: bool = Field(
         default=False,
-        exclude_if=lambda value: not value,
+        exclude_if=not_,
         description="There, and true, only where a hook has refused it: no model is shown what it says.",
     )
     model_output: str | None = Field(default=None, exclude=True, repr=False)

@@ -19,5 +19,7 @@ _WIDE = lazy_pattern("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
 def estimate(text: str) -> int:
     """Return the tokens of a text, rounded up."""
-    wide = 0 if text.isascii() else len(_WIDE.findall(text))
+    if text.isascii():
+        return -(-len(text) // CHARACTERS_A_TOKEN)
+    wide = len(_WIDE.findall(text))
     return -(-(len(text) - wide) // CHARACTERS_A_TOKEN) + round(wide * WIDE_TOKENS)

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field
 
-from layover.values.base import Json, Time, Value, compact_json
+from layover.values.base import Json, Time, Value, compact_json, is_none
 from layover.values.decision import NOT_KEPT, Decision, DecisionKind, Risk, Via
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
@@ -31,7 +31,7 @@ class AuditRow(Value):
     args_sha256: str
     """The hash of the arguments that the decision is about (an approver's own, if they changed them), as JSON
     in UTF-8 with sorted keys and without blanks."""
-    risk: Risk | None = Field(default=None, exclude_if=lambda value: value is None)
+    risk: Risk | None = Field(default=None, exclude_if=is_none)
     """The call's risk, as its tool rated it when it began to wait."""
     requested_at: Time
     decided_at: Time

@@ -1,8 +1,10 @@
 """A sub-agent's run inside a call of the run that asked for it (docs/sub-agents.md)."""
 
+from operator import not_
+
 from pydantic import Field
 
-from layover.values.base import Json, Time, Value
+from layover.values.base import Json, Time, Value, is_none
 from layover.values.message import Message
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 
@@ -39,9 +41,9 @@ class ChildRun(Value):
     output: Json = None
     error: ErrorInfo | None = None
     ended_at: Time | None = None
-    background: bool = Field(default=False, exclude_if=lambda value: not value)
+    background: bool = Field(default=False, exclude_if=not_)
     """Its call was settled when it began."""
-    answer: ChildResult | None = Field(default=None, exclude_if=lambda value: value is None)
+    answer: ChildResult | None = Field(default=None, exclude_if=is_none)
     """Of one that works in the background; None: it is not done."""
-    loop: ChildLoop | None = Field(default=None, exclude_if=lambda value: value is None)
+    loop: ChildLoop | None = Field(default=None, exclude_if=is_none)
     """Of one that came no further. Its event is written with the end of its call."""

@@ -5,12 +5,13 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
+from operator import not_
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from layover.keys import parent_call_of
-from layover.values.base import Json, Time, Value
+from layover.values.base import Json, Time, Value, is_none
 from layover.values.decision import Vote
 from layover.values.message import Message
 from layover.values.runs.hooked import Verdict
@@ -35,12 +36,12 @@ class BaseEvent(Value):
     at: Time
     agent_path: tuple[str, ...] = Field(
         default=(),
-        exclude_if=lambda path: not path,
+        exclude_if=not_,
         description="Of a sub-agent's event: the names from the run's agent down to it.",
     )
     parent_tool_call_id: str | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="Of a sub-agent's event: the call that it works in.",
     )
 
@@ -140,12 +141,12 @@ class MessageEvent(BaseEvent):
     message: Message
     model: str | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="Of a model's reply: the model that made it.",
     )
     usage: Usage | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="Of a model's reply: the usage of its request, or an estimate of it.",
     )
 
@@ -211,7 +212,7 @@ class ToolCallDecided(BaseEvent):
     on_behalf_of: str | None = None
     reason: str | None = None
     via: Via = Via.API
-    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """The arguments that are to run, if the approver changed those of the request."""
 
     @classmethod
@@ -236,11 +237,11 @@ class ToolCallApproval(BaseEvent):
     type: Literal["tool-call-approval"] = "tool-call-approval"
     tool_call_id: str
     by: str
-    on_behalf_of: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    on_behalf_of: str | None = Field(default=None, exclude_if=is_none)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """The arguments that the vote approves, if they are not those of the request. Only votes for the same
     arguments count together."""
-    reason: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    reason: str | None = Field(default=None, exclude_if=is_none)
 
     @classmethod
     def of(cls, call: CallRecord, vote: Vote, args: dict[str, Any] | None) -> Self:

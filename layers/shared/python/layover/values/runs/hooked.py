@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from layover.values.base import Json, Value
+from layover.values.base import Json, Value, is_none
 from layover.values.runs.status import ErrorInfo
 
 Verdict = Literal["allow", "change", "answer", "refuse", "suspend"]
@@ -15,7 +15,7 @@ class HookDecision(Value):
 
     hook: str
     decision: Verdict
-    args: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    args: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """The arguments that it gave the call."""
     reason: str | None = None
 

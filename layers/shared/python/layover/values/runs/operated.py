@@ -4,16 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from layover.values.base import Time, Usd, Value
+from layover.values.base import Time, Usd, Value, is_none
 from layover.values.decision import DecisionKind, Via
 from layover.values.runs.run import CallState, SuspensionKind
 from layover.values.runs.status import FinishReason, Status
 from layover.values.runs.usage import Usage
 from layover.values.runs.views import Run
-
-
-def _is_absent(value: object) -> bool:
-    return value is None
 
 
 class OperatedRun(Value):
@@ -122,7 +118,7 @@ class OperatedTimeline(OperatedRun):
     timeline: tuple[OperatedStep, ...]
     content: Run | None = Field(
         default=None,
-        exclude_if=_is_absent,
+        exclude_if=is_none,
         description="The run with what it says, for `content=true`.",
     )
 

@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import not_
 from typing import Any, Literal
 
 from pydantic import Field
 
-from layover.values.base import Json, Time, Value
+from layover.values.base import Json, Time, Value, is_none
 from layover.values.decision import DECLINES as DECLINES
 from layover.values.decision import (
     NOT_KEPT,
@@ -105,23 +106,19 @@ class Suspension(Value):
     expires_at: Time | None = None
     approval: ApprovalRule | None = None
     """The rule of who decides; None: the run's owner does."""
-    denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=lambda value: not value)
+    denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=not_)
     """Calls of the same tool with other arguments that persons had denied in this run, the newest last."""
     args: Exact = Field(default=NOT_KEPT, exclude_if=lambda value: value is NOT_KEPT)
     """The arguments that the request shows. Every release since this field has them; a call that an earlier
     one suspended is shown, and runs, as that would have done."""
-    summary: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    summary: str | None = Field(default=None, exclude_if=is_none)
     """The tool's own words for what the call would do (`@tool(summary=)`)."""
-    risk: Risk | None = Field(default=None, exclude_if=lambda value: value is None)
-    asked_again: Literal["definition"] | None = Field(
-        default=None, exclude_if=lambda value: value is None
-    )
+    risk: Risk | None = Field(default=None, exclude_if=is_none)
+    asked_again: Literal["definition"] | None = Field(default=None, exclude_if=is_none)
     """`definition`: a deployment changed what the call would run with, after it was decided."""
-    approved_under: ApprovalRule | None = Field(
-        default=None, exclude_if=lambda value: value is None
-    )
+    approved_under: ApprovalRule | None = Field(default=None, exclude_if=is_none)
     """For a call that waits for a connection: the rule under which persons had approved it before."""
-    memo: Json = Field(default=None, exclude_if=lambda value: value is None)
+    memo: Json = Field(default=None, exclude_if=is_none)
     """A note of the tool, which gets it back with the answer. Nobody is shown it."""
 
     @property
@@ -178,11 +175,11 @@ class CallRecord(Value):
     log_seq: int | None = None
     """The events of its end are in the log at this seq or later; missing, if its writer died before it wrote
     them. None: they were written with the record."""
-    reminders: int = Field(default=0, exclude_if=lambda value: not value)
+    reminders: int = Field(default=0, exclude_if=not_)
     """The number of the newest reminder of this attempt; 0: there was none."""
-    escalated: bool = Field(default=False, exclude_if=lambda value: not value)
+    escalated: bool = Field(default=False, exclude_if=not_)
     """True if the groups that the rule escalates this attempt to decide, too."""
-    extended_to: Time | None = Field(default=None, exclude_if=lambda value: value is None)
+    extended_to: Time | None = Field(default=None, exclude_if=is_none)
     """The time at which this attempt expires, if a person has put it off."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
@@ -198,11 +195,11 @@ class CallRecord(Value):
     """Names from the run's agent down to the caller's; empty: the run's own call."""
     child: ChildRun | None = None
     """The run of the sub-agent that this call stands for."""
-    hooked: HookedCall | None = Field(default=None, exclude_if=lambda value: value is None)
+    hooked: HookedCall | None = Field(default=None, exclude_if=is_none)
     """The answers of hooks about it."""
-    offered: bool = Field(default=True, exclude_if=lambda value: value)
+    offered: bool = Field(default=True, exclude_if=bool)
     """False if the model's request did not have the tool: such a call finds none."""
-    denial: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    denial: str | None = Field(default=None, exclude_if=is_none)
     """The id of the call whose denial is the result of this one, for which nobody was asked."""
 
     def written(self, **changes: Any) -> "CallRecord":
@@ -288,7 +285,7 @@ class ToolMessageSlot(Value):
     tool_call_id: str
     message_id: str
     created_at: Time
-    offered: bool = Field(default=True, exclude_if=lambda value: value)
+    offered: bool = Field(default=True, exclude_if=bool)
     """See `CallRecord.offered`."""
 
 
@@ -323,11 +320,9 @@ class PromptSnapshot(Value):
     """The text that the agent's function returned; None: the instructions are a constant."""
     metadata: dict[str, Json] = Field(default_factory=dict)
     """The thread's."""
-    tools: tuple[str, ...] | None = Field(default=None, exclude_if=lambda value: value is None)
+    tools: tuple[str, ...] | None = Field(default=None, exclude_if=is_none)
     """Names of the tools that the agent's function gave; None: the agent has a list."""
-    served: tuple[ServedTools, ...] | None = Field(
-        default=None, exclude_if=lambda value: value is None
-    )
+    served: tuple[ServedTools, ...] | None = Field(default=None, exclude_if=is_none)
     """The tools of the agent's servers; None: it has no servers."""
 
 
@@ -362,14 +357,14 @@ class StepRecord(Value):
     """The agent that made it: a hand-off changes the agent within a run."""
     definition: str = ""
     """Hash of the definition that the run began with; set in its first step only."""
-    notices: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
+    notices: tuple[Message, ...] = Field(default=(), exclude_if=not_)
     """Messages of the run that ended its prompt: notices of the ends of sub-agents in the background, and
     what the run was sent meanwhile."""
-    heard: tuple[Message, ...] = Field(default=(), exclude_if=lambda value: not value)
+    heard: tuple[Message, ...] = Field(default=(), exclude_if=not_)
     """Messages of other runs that its prompt had before the notices: what was said while the run waited."""
-    heard_through: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    heard_through: str | None = Field(default=None, exclude_if=is_none)
     """The thread's newest message then (`RunMeta.hears`)."""
-    replied: HookReply | None = Field(default=None, exclude_if=lambda value: value is None)
+    replied: HookReply | None = Field(default=None, exclude_if=is_none)
     """The hook that replied in the model's place: no model was asked. None: a model replied."""
     ended: bool = False
     """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""

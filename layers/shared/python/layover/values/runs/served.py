@@ -1,5 +1,7 @@
 """Tools of servers outside, as a run pins them."""
 
+from operator import not_
+
 from pydantic import Field
 
 from layover.values.base import Json, Value
@@ -23,7 +25,7 @@ class ServedTools(Value):
 
     server: str
     tools: tuple[ServedTool, ...] = ()
-    waits: bool = Field(default=False, exclude_if=lambda value: not value)
+    waits: bool = Field(default=False, exclude_if=not_)
     """True if the server was not asked yet: the run's user had not connected the account that it needs."""
-    connects: bool = Field(default=False, exclude_if=lambda value: not value)
+    connects: bool = Field(default=False, exclude_if=not_)
     """True if it was not asked when the run began: the run has a tool that connects the account."""

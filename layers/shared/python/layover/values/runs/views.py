@@ -1,10 +1,11 @@
 """A run, and the calls that wait in it, as callers see them (docs/reference/http-api.md#objects)."""
 
+from operator import not_
 from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from layover.values.base import Json, Time, Value
+from layover.values.base import Json, Time, Value, is_none
 from layover.values.decision import DecisionNote, Denial, PendingApproval, Risk, Vote
 from layover.values.message import Message
 from layover.values.runs.feedback import Feedback
@@ -30,7 +31,7 @@ class PendingFacts(Value):
     risk: Risk | None = None
     approval: PendingApproval | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="Who may decide, if that is not only the run's owner, and who has approved so far.",
     )
     denied_before: tuple[Denial, ...] = Field(
@@ -40,7 +41,7 @@ class PendingFacts(Value):
     )
     asked_again: Literal["definition"] | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="`definition`: it was decided, and a deployment then changed what it would run with.",
     )
 
@@ -164,7 +165,7 @@ class AskedCall(Pending):
     owner: str
     thread_id: str | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="The run's thread; only for its owner.",
     )
     waits: bool = Field(description="Whether it still waits for a decision.")
@@ -275,12 +276,12 @@ class Run(Value):
     updated_at: Time
     feedback: Feedback | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=is_none,
         description="What its owner thinks of it, once they said so.",
     )
     truncated: bool = Field(
         default=False,
-        exclude_if=lambda value: not value,
+        exclude_if=not_,
         description="There, and true, only where the run does not fit into one answer (6 MB): its long "
         "results, arguments and payloads are cut to `{_truncated, head, tail, original_chars, url}`, and "
         "where that is not enough its oldest messages are left out. The thread's messages have all of it.",
