@@ -148,16 +148,14 @@ def state_of(message: Message, provider: str, model: str) -> ProviderState | Non
     return state
 
 
-def message_fields(state: ProviderState | None) -> dict[str, Any]:
+def message_fields(state: ProviderState) -> dict[str, Any]:
     """The fields of a message."""
-    if state is None:
-        return {}
     return {name: value for name, value in state.fields.items() if name in FIELDS}
 
 
-def with_thoughts(text: str | None, state: ProviderState | None) -> str | list[Json] | None:
+def with_thoughts(text: str | None, state: ProviderState) -> str | list[Json] | None:
     """Return the content of an answer: its text, behind the thoughts that stood there."""
-    thoughts: list[Json] = [] if state is None else state.fields.get(THINKING, [])
+    thoughts: list[Json] = state.fields.get(THINKING, [])
     if not thoughts:
         return text
     return [*thoughts, *([{"type": "text", "text": text}] if text else [])]
@@ -171,10 +169,8 @@ def split_text(text: str, lengths: Sequence[int]) -> list[str] | None:
     return [text[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
 
-def call_fields(state: ProviderState | None, tool_call_id: str) -> dict[str, Any]:
+def call_fields(state: ProviderState, tool_call_id: str) -> dict[str, Any]:
     """The fields of one of its calls."""
-    if state is None:
-        return {}
     fields = state.calls.get(tool_call_id, {})
     return {name: value for name, value in fields.items() if name == EXTRA}
 

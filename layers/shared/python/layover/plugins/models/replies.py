@@ -84,7 +84,7 @@ class Assembly:
         self._others: dict[int, Assembly] = {}
         """Choices behind the first one, by their numbers."""
         self._untold: list[Delta] = []
-        self._usage = Usage()
+        self._usage: Usage | None = None
         self._finish: str | None = None
         self._refused = False
         self._answered = False
@@ -107,7 +107,8 @@ class Assembly:
         # Groq has a place of its own for it, for requests without `stream_options`.
         for holder in (chunk, object_at(chunk, "x_groq"), *choices):
             if isinstance(usage := holder.get("usage"), dict):
-                self._usage = largest(self._usage, usage_of(usage))
+                told = usage_of(usage)
+                self._usage = largest(self._usage, told) if self._usage else told
         deltas: list[Delta] = []
         for at, choice in enumerate(choices):
             # Some gateways number two choices of one answer alike.
@@ -134,9 +135,9 @@ class Assembly:
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
         if (
-            ("finish_reason" in choice and choice["finish_reason"])
-            or ("usage" in chunk and chunk["usage"])
-            or ("index" in choice and choice["index"])
+            (choice.get("finish_reason"))
+            or (chunk.get("usage"))
+            or (choice.get("index"))
             or not isinstance(text, str)
         ):
             return None
@@ -157,7 +158,7 @@ class Assembly:
             reasoning=self._reasoning.whole(),
             calls=self._calls.whole(cut=finish_reason in CUT_SHORT),
             finish_reason=finish_reason,
-            usage=self._usage,
+            usage=self._usage or Usage(),
             model=self._model,
             provider=self._provider,
             asked_model=self._asked_model,
@@ -307,14 +308,12 @@ def text_of(content: object) -> str:
 def reasoning_of(message: Json) -> str:
     """Return the model's reasoning. Some providers send it in two fields: the first one counts."""
     for key in ("reasoning_content", "reasoning"):
-        value = message.get(key)
-        if isinstance(value, str) and value:
+        if key in message and isinstance(value := message[key], str) and value:
             return value
     for key in ("reasoning_details", "thinking_blocks", "content"):
         blocks = message.get(key)
-        thoughts = [_thought(b) for b in blocks] if isinstance(blocks, list) else []
-        if any(thoughts):
-            return "".join(thoughts)
+        if isinstance(blocks, list) and (thoughts := "".join(map(_thought, blocks))):
+            return thoughts
     return ""
 
 
@@ -394,7 +393,7 @@ def _dollars(holder: Json, name: str) -> Decimal | None:
 
 
 def _count(counts: object, key: str) -> int:
-    return parse_tokens(counts.get(key)) if isinstance(counts, dict) else 0
+    return parse_tokens(counts[key]) if isinstance(counts, dict) and key in counts else 0
 
 
 def decode(text: str) -> Any:

@@ -1,6 +1,7 @@
 """Server-sent events, as model providers send them."""
 
 import re
+
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -19,7 +20,7 @@ class EventParser:
         self._after_cr = False
         self._first_line = True
         self._name = ""
-        self._data: list[str] = []
+        self._data: str | None = None
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that this chunk completes."""
@@ -42,23 +43,21 @@ class EventParser:
         if self._first_line:
             self._first_line = False
             text = text.removeprefix(_BYTE_ORDER_MARK)
-        events = []
+        events: list[ServerEvent] = []
+        # The only reference, so that Python lets a text of many lines grow in place.
+        data, self._data = self._data, None
         for line in text.split("\n"):
-            if line[:6] == "data: ":
-                self._data.append(line[6:])
-                continue
-            if line:
-                self._add_field(line)
-                continue
-            if self._data:
-                events.append((self._name, "\n".join(self._data)))
-                self._data = []
-            self._name = ""
+            if line[:5] == "data:" or line == "data":
+                value = line[6:] if line[5:6] == " " else line[5:]
+                if data is None:
+                    data = value
+                else:
+                    data += "\n" + value
+            elif line[:6] == "event:" or line == "event":
+                self._name = line[6:].removeprefix(" ")
+            elif not line:
+                if data is not None:
+                    events.append((self._name, data))
+                data, self._name = None, ""
+        self._data = data
         return events
-
-    def _add_field(self, line: str) -> None:
-        name, _, value = line.partition(":")
-        if name == "data":
-            self._data.append(value.removeprefix(" "))
-        elif name == "event":
-            self._name = value.removeprefix(" ")

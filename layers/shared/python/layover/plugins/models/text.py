@@ -25,4 +25,5 @@ class Text:
 
     def whole(self) -> str:
         """All of it."""
-        return "".join(self._pieces) + sanitise(self._half)
+        text = "".join(self._pieces)
+        return text + sanitise(self._half) if self._half else text

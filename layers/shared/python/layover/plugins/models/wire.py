@@ -227,7 +227,7 @@ def messages(
     messages: list[Body] = []
     for at, m in enumerate(sendable):
         if m.role is Role.ASSISTANT:
-            state = opaque.state_of(m, *provider_model)
+            state = opaque.state_of(m, *provider_model) if m.provider_state else None
             messages += _assistant(m, answers(sendable, at), state, ids)
         elif m.role is Role.USER and (content := _user_content(m)):
             messages.append({"role": "user", "content": content})
@@ -310,16 +310,17 @@ def _assistant(
     text = message.text
     if not text.strip():
         text = ""
-    answer: Body = {"role": "assistant", "content": opaque.with_thoughts(text or None, state)}
+    answer: Body = {"role": "assistant", "content": text or None}
+    fields: Body = {}
+    if state is not None:
+        answer["content"] = opaque.with_thoughts(text or None, state)
+        fields = opaque.message_fields(state)
     calls = [c for c in message.tool_calls if c.tool_call_id in answered] if answered else []
     if not calls:
-        return [answer | opaque.message_fields(state)] if text else []
+        return [answer | fields] if text else []
     ids_by_call = ids.of(calls, state)
-    answer["tool_calls"] = [
-        _call(c, ids_by_call[c.tool_call_id]) | opaque.call_fields(state, c.tool_call_id)
-        for c in calls
-    ]
-    sent = [answer | opaque.message_fields(state)]
+    answer["tool_calls"] = [_call(c, ids_by_call[c.tool_call_id], state) for c in calls]
+    sent = [answer | fields]
     for tool_call_id, call_id in ids_by_call.items():
         result = answered[tool_call_id].text
         seen_text = result if result.strip() else NO_OUTPUT
@@ -340,9 +341,10 @@ def answers(messages: Sequence[Message], at: int) -> CallResults:
     return result
 
 
-def _call(call: ToolCallPart, call_id: str) -> Body:
+def _call(call: ToolCallPart, call_id: str, state: ProviderState | None) -> Body:
     function = {"name": safe_name(call.tool_name), "arguments": arguments_text(call.args)}
-    return {"id": call_id, "type": "function", "function": function}
+    body: Body = {"id": call_id, "type": "function", "function": function}
+    return body if state is None else body | opaque.call_fields(state, call.tool_call_id)
 
 
 def arguments_text(args: Json) -> str:
@@ -359,6 +361,8 @@ def arguments(args: Json) -> Body:
 
 
 def _sorted(value: Json) -> Any:
+    if isinstance(value, str):
+        return value
     if isinstance(value, dict):
         return {name: _sorted(value[name]) for name in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
