@@ -94,7 +94,7 @@ def loop_time() -> float:
 
 def rfc3339(moment: datetime) -> str:
     """Return RFC 3339 in UTC with microseconds and `Z`: the text sorts in the order of time."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")[: -len("+00:00")] + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def from_rfc3339(text: str) -> datetime:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 MAX_PARTITION_KEY, MAX_SORT_KEY = 2_048, 1_024
@@ -109,16 +109,22 @@ def run_partition(owner_hash: str, run_id: str) -> str:
     return f"U#{owner_hash}#RUN#{run_id}"
 
 
+@lru_cache(64)
+def _hash(owner: str) -> str:
+    """Return an owner's hash. A turn asks for keys of one owner in many places."""
+    return hashlib.sha256(owner.encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True)
 class Keys:
     """Keys of one owner (the verified token's `sub`, or the execution's input)."""
 
     owner: str
 
-    @cached_property
+    @property
     def hash(self) -> str:
         """32 hexadecimal digits that stand for the owner."""
-        return hashlib.sha256(self.owner.encode()).hexdigest()[:32]
+        return _hash(self.owner)
 
     @property
     def partition(self) -> str:
@@ -261,8 +267,7 @@ def child_path(call: str) -> str:
 
 def path_of(key: str) -> str:
     """Path of a step's or a call's key: "" for the run's own, else the sub-agent's."""
-    call, slash, _ = key.rpartition("/")
-    return call + slash
+    return key[: key.rfind("/") + 1]
 
 
 def parent_call_of(key: str) -> str | None:

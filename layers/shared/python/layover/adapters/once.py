@@ -22,7 +22,8 @@ async def write_once(table: Table, action: Put | Update, by: Mapping[str, Any]) 
             `written_by`, or what the item says anyway.
     """
     if isinstance(action, Put):
-        marked: Put | Update = replace(action, item={**action.item, **by})
+        item = {**action.item, **by}
+        marked: Put | Update = Put(action.pk, action.sk, item, action.when)
     else:
         # Whatever is set is set again to the same. An addition would count twice.
         unwritten = [Differs(*pair) for pair in by.items()] if action.add else []

@@ -40,7 +40,7 @@ class Signer:
             method,
             _encoded(path),
             "",
-            *(f"{n}:{signed_headers[n]}" for n in names),
+            *[f"{n}:{signed_headers[n]}" for n in names],
             "",
         ]
         canonical = "\n".join([*lines, ";".join(names), sha256(body).hexdigest()])

@@ -6,9 +6,9 @@ or a connection began to follow the run (learn of it, and try again)."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from layover.adapters.journal.expiry import RecordExpiry
@@ -95,7 +95,8 @@ class LogWriter:
     async def keep_records(self) -> None:
         """Remove the expiry from the records of the run, if they have one."""
         # In turn with the writes, because a record written at the same time would keep its expiry.
-        async with self._turn():
+        async with self._writing:
+            await self._settle_earlier()
             if not self._expiry.kept:
                 await self._expiry.keep(self._table)
 
@@ -114,7 +115,8 @@ class LogWriter:
             return False
 
         async def flush() -> None:
-            async with self._turn():
+            async with self._writing:
+                await self._settle_earlier()
                 emitted = self._drain()
                 if not emitted:
                     return
@@ -142,7 +144,8 @@ class LogWriter:
         condition on anything but the run fails."""
 
         async def write() -> None:
-            async with self._turn():
+            async with self._writing:
+                await self._settle_earlier()
                 # Drained in turn, not before, because the previous write may give its events back.
                 await self._write_batch(self._drain(), facts, events, last=last, sets_ttl=sets_ttl)
 
@@ -156,8 +159,7 @@ class LogWriter:
         the record's `log_seq` tells a later writer where to look for them."""
         await self._writing.acquire()
         try:
-            self._check_begun()
-            await self._settle_doubt()
+            await self._settle_earlier()
         except BaseException:
             self._writing.release()
             raise
@@ -170,7 +172,8 @@ class LogWriter:
             ):
                 self._emitted.extend(events)
                 item = {**call.item, "log_seq": self._next_seq}
-                writing: Coroutine[Any, Any, None] = self._put_alone(replace(call, item=item))
+                record = Put(call.pk, call.sk, item, call.when)
+                writing: Coroutine[Any, Any, None] = self._put_alone(record)
             case _:
                 # Without a known seq a successor could not look for the events, so they go with the record.
                 writing = self._write_batch(
@@ -200,7 +203,8 @@ class LogWriter:
         """Write the events of a call's end, if its writer died before it did. Raises Fenced."""
         assert call.log_seq is not None
         body = await self._log.body(list(events))
-        async with self._turn():
+        async with self._writing:
+            await self._settle_earlier()
             while True:
                 self._next_seq = await self._log.seq_for_end(call.tool_call_id, call.log_seq)
                 if self._next_seq is None:
@@ -222,23 +226,12 @@ class LogWriter:
         if self._begun is not None:
             await run_to_end(self._begun)
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """One write at a time, and none after `begin`'s has failed."""
-        async with self._writing:
-            self._check_begun()
-            await self._settle_doubt()
-            yield
-
-    def _check_begun(self) -> None:
-        # Called under the lock, so the task is done. Every later write raises its error again, because the
-        # journal lacks a result that the model has read since, and nothing may follow from it.
+    async def _settle_earlier(self) -> None:
+        """Raise the error of the write that `begin` started, under the lock, so that it is done: the journal
+        lacks a result that the model has read since, and nothing may follow from it. Then find out whether
+        the batch whose answer was lost is in the log: its events would stand there twice."""
         if self._begun is not None:
             self._begun.result()
-
-    async def _settle_doubt(self) -> None:
-        """Find out whether the batch whose answer was lost is in the log, before anything is written behind
-        it: its events would stand there twice."""
         doubt = self._doubt
         if doubt is None:
             return

@@ -79,7 +79,9 @@ def _anything() -> TypeAdapter[Json]:
 def load_messages(array: bytes | None) -> tuple[Message, ...]:
     """Messages from a JSON array of rows, without the places of results to come."""
     messages = _messages().validate_json(array or b"[]")
-    return tuple(with_output(message) for message in messages if not message.is_place)
+    return tuple(
+        [m if m.model_output is None else with_output(m) for m in messages if not m.is_place]
+    )
 
 
 def load_message(row: bytes | None) -> Message:
@@ -115,7 +117,9 @@ def dump_json(value: Json) -> bytes:
 # These values were validated when they were made, so they are copied without another validation.
 def _message_row(m: Message) -> _MessageRow:
     row = _MessageRow.__new__(_MessageRow)
-    row.__setstate__({**m.__getstate__(), "__dict__": {**vars(m), "model_output": _stored_output(m)}})
+    row.__setstate__(
+        {**m.__getstate__(), "__dict__": {**vars(m), "model_output": _stored_output(m)}}
+    )
     return row
 
 

@@ -68,7 +68,8 @@ def _encode(value: Value) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     # Postgres's text has no NUL, and UTF-8 no lone surrogates.
-    text = str(value).replace("\0", "\ufffd")
+    text = str(value)
+    text = text.replace("\0", "\ufffd") if "\0" in text else text
     try:
         return text.encode()
     except UnicodeEncodeError:
