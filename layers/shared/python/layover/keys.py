@@ -6,7 +6,7 @@ A foreign id leads to a key that does not exist: isolation by construction (docs
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from urllib.parse import quote, unquote
@@ -120,11 +120,11 @@ class Keys:
     """Keys of one owner (the verified token's `sub`, or the execution's input)."""
 
     owner: str
+    hash: str = field(init=False, repr=False, compare=False)
+    """32 hexadecimal digits that stand for the owner."""
 
-    @property
-    def hash(self) -> str:
-        """32 hexadecimal digits that stand for the owner."""
-        return _hash(self.owner)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hash", _hash(self.owner))
 
     @property
     def partition(self) -> str:

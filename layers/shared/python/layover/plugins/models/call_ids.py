@@ -41,7 +41,7 @@ class CallIds:
     def _one(self, call_id: str, state: ProviderState | None) -> str:
         if self._is_mistral:
             return call_id if _MISTRALS.fullmatch(call_id) else _hash(call_id)[:9]
-        given_id = opaque.given_id(state, call_id)
+        given_id = None if state is None else opaque.given_id(state, call_id)
         # Some providers begin to count anew with each answer.
         is_new = given_id is not None and given_id not in self._taken
         chosen = given_id if given_id is not None and is_new else safe_id(call_id)

@@ -175,9 +175,7 @@ def call_fields(state: ProviderState, tool_call_id: str) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name == EXTRA}
 
 
-def given_id(state: ProviderState | None, tool_call_id: str) -> str | None:
+def given_id(state: ProviderState, tool_call_id: str) -> str | None:
     """Return the id that the provider gave a call, if it wants it back; None: any id will do."""
-    if state is None:
-        return None
     stored_id = state.calls.get(tool_call_id, {}).get(ID)
     return stored_id if isinstance(stored_id, str) else None

@@ -134,10 +134,11 @@ class Assembly:
             text = piece["content"]
         except (AttributeError, LookupError, TypeError, ValueError):
             return None
+        # A look-up costs less than a call of `get`.
         if (
-            (choice.get("finish_reason"))
-            or (chunk.get("usage"))
-            or (choice.get("index"))
+            ("finish_reason" in choice and choice["finish_reason"])  # noqa: RUF019
+            or ("usage" in chunk and chunk["usage"])  # noqa: RUF019
+            or ("index" in choice and choice["index"])  # noqa: RUF019
             or not isinstance(text, str)
         ):
             return None
@@ -300,8 +301,9 @@ def text_of(content: object) -> str:
     """The text of a content that is a string or a list of blocks."""
     if isinstance(content, str):
         return content
-    blocks = content if isinstance(content, list) else []
-    texts = [b.get("text") for b in blocks if isinstance(b, dict) and not _is_thought(b)]
+    if not isinstance(content, list):
+        return ""
+    texts = [b.get("text") for b in content if isinstance(b, dict) and not _is_thought(b)]
     return "".join(t for t in texts if isinstance(t, str))
 
 

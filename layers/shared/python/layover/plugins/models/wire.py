@@ -371,8 +371,9 @@ def _sorted(value: Json) -> Any:
 def _user_content(message: Message) -> str | list[Body]:
     """Return one string if the message has only text: not every server takes a list."""
     parts = [p for p in map(_user_part, message.content) if p is not None]
-    texts = [p["text"] for p in parts if p["type"] == "text"]
-    return "\n\n".join(texts) if len(texts) == len(parts) else parts
+    if [p for p in parts if p["type"] != "text"]:
+        return parts
+    return "\n\n".join([p["text"] for p in parts])
 
 
 def _user_part(part: object) -> Body | None:
