@@ -21,6 +21,11 @@ class Response(ABC):
         """True for a status of 200 to 299."""
         return 200 <= self.status < 300
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the body is known to have come to its end, read or not."""
+        return False
+
     @abstractmethod
     def pieces(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Raises OSError: ConnectionBroken, TimeoutError for silence."""

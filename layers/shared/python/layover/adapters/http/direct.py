@@ -84,6 +84,10 @@ class _DirectResponse(Response):
         self._silence_s = silence_s
         self._decoder = decoder
 
+    @property
+    def is_whole(self) -> bool:
+        return self._connection is not None and self._connection.is_idle
+
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         while self._connection is not None:
             piece = await self._connection.read(self._silence_s)

@@ -22,10 +22,17 @@ class PeekedResponse(Response):
         headers: Mapping[str, str],
         head: bytes,
         rest: AsyncGenerator[bytes, None] | None = None,
+        source: Response | None = None,
     ) -> None:
         super().__init__(status, headers)
         self.head = head
         self._rest = rest
+        self._source = source
+
+    @property
+    def is_whole(self) -> bool:
+        """See Response."""
+        return self._source is None or self._source.is_whole
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """See Response."""
@@ -50,7 +57,7 @@ async def peek(response: Response) -> PeekedResponse:
         head += piece
         if head.lstrip(_BLANKS):
             break
-    return PeekedResponse(response.status, response.headers, head, rest)
+    return PeekedResponse(response.status, response.headers, head, rest, response)
 
 
 def reread(response: Response) -> PeekedResponse:

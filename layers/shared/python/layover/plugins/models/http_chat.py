@@ -315,7 +315,8 @@ class HttpChat(ChatModel):
                     if repetition is not None and repetition.is_stuck and not assembly.finished:
                         return self._stopped(prompt, assembly.reply())
                     if is_last:
-                        await _drain(arrivals)
+                        if not response.is_whole:
+                            await _drain(arrivals)
                         break
                 else:
                     if not assembly.finished:
