@@ -1,7 +1,6 @@
 """The kind of an answer, by its first bytes: servers and proxies send streams as `application/json`, and
 documents as `text/event-stream`."""
 
-import contextlib
 import re
 from collections.abc import AsyncGenerator, Mapping
 
@@ -36,13 +35,14 @@ class PeekedResponse(Response):
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """See Response."""
-        if self.head:
-            yield self.head
-        if self._rest is None:
-            return
-        async with contextlib.aclosing(self._rest) as rest:
-            async for piece in rest:
-                yield piece
+        try:
+            if self.head:
+                yield self.head
+            if self._rest is not None:
+                async for piece in self._rest:
+                    yield piece
+        finally:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """End the reading. The connection is its owner's."""

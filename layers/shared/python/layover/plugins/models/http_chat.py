@@ -467,8 +467,9 @@ def _chunks_in(data: str) -> Iterator[object]:
 async def receive(response: Response) -> AsyncGenerator[bytes, None]:
     """The bytes of an answer as they come. Raises ProviderFault if the connection breaks."""
     try:
-        async for chunk in response.pieces():
-            yield chunk
+        async with contextlib.aclosing(response.pieces()) as pieces:
+            async for chunk in pieces:
+                yield chunk
     except OSError as error:
         raise broken(error) from error
 
