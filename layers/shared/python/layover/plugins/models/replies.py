@@ -350,7 +350,8 @@ _DETAILS = ("cached_input_tokens", "cache_write_input_tokens", "reasoning_tokens
 
 def usage_of(usage: Json) -> Usage:
     """Return token counts; a missing or senseless one counts 0."""
-    prompt, output = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    prompt = object_at(usage, "prompt_tokens_details")
+    output = object_at(usage, "completion_tokens_details")
     cached = (
         _count(prompt, "cached_tokens")
         or _count(usage, "prompt_cache_hit_tokens")
@@ -394,8 +395,8 @@ def _dollars(holder: Json, name: str) -> Decimal | None:
     return Decimal(str(value)) if 0 <= value <= MAX_COST_USD else None
 
 
-def _count(counts: object, key: str) -> int:
-    return parse_tokens(counts[key]) if isinstance(counts, dict) and key in counts else 0
+def _count(counts: Json, key: str) -> int:
+    return parse_tokens(counts[key]) if key in counts else 0
 
 
 def decode(text: str) -> Any:

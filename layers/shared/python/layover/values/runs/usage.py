@@ -14,9 +14,11 @@ too."""
 
 def parse_tokens(count: object) -> int:
     """Return a provider's count: 0 if it is missing or senseless, `MAX_TOKENS` if it is absurd."""
-    if isinstance(count, float) and count.is_integer():
+    if not isinstance(count, int):
+        if not isinstance(count, float) or not count.is_integer():
+            return 0
         count = int(count)
-    return min(max(0, count), MAX_TOKENS) if isinstance(count, int) else 0
+    return min(max(0, count), MAX_TOKENS)
 
 
 class Usage(Value):

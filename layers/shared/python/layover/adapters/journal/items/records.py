@@ -59,11 +59,11 @@ def head_attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _head_attribute(name: str, value: Any) -> Any:
     if name == "metadata":
         return json.dumps(value)
+    if value is None or value is False:
+        return None
     if isinstance(value, datetime):
         return rfc3339(value)
-    if isinstance(value, tuple):
-        return list(value) or None
-    return None if value is False else value
+    return list(value) or None if isinstance(value, tuple) else value
 
 
 def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
