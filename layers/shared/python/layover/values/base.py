@@ -24,7 +24,8 @@ Json = Any
 """Any value that JSON can express."""
 
 is_none = partial(is_, None)
-"""Whether a field is to be left out as nothing. Not a function: a turn's records ask it dozens of times."""
+"""True for a field that is to be left out as nothing. A turn's records ask it dozens of times, and pay for no
+function of ours."""
 
 MAX_DEPTH = 100
 """Levels of nesting of all JSON that enters. Pydantic reads 200, and records and events add their own."""

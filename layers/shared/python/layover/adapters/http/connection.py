@@ -201,16 +201,14 @@ class Connection(asyncio.Protocol):
             self._head_size += len(data)
             if self._head_size > MAX_HEAD:
                 self._break_off()
-        elif self._is_over:
-            self._wake()
-        elif not self._is_whole_wanted:
+        elif self._is_over or not self._is_whole_wanted:
             self._wake()
             self._hold_back(len(data))
 
     def _hold_back(self, size: int) -> None:
         """Let the other side wait while the reader of an unfinished body is far behind."""
         self._unread += size
-        if self._unread > MAX_UNREAD and not self._is_paused:
+        if self._unread > MAX_UNREAD and not (self._is_over or self._is_paused):
             self._is_paused = True
             self._transport.pause_reading()
 

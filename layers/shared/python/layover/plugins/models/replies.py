@@ -107,8 +107,8 @@ class Assembly:
         # Groq has a place of its own for it, for requests without `stream_options`.
         for holder in (chunk, object_at(chunk, "x_groq"), *choices):
             if isinstance(usage := holder.get("usage"), dict):
-                told = usage_of(usage)
-                self._usage = largest(self._usage, told) if self._usage else told
+                newer = usage_of(usage)
+                self._usage = largest(self._usage, newer) if self._usage else newer
         deltas: list[Delta] = []
         for at, choice in enumerate(choices):
             # Some gateways number two choices of one answer alike.

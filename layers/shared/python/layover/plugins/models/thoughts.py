@@ -16,7 +16,7 @@ class Thoughts:
         self._visible: list[str] = []
         """Text that was returned as such, and may turn out to be a thought."""
         self.takes_back = False
-        """Whether text that was returned has turned out to be a thought: it is in the thoughts that were
+        """True if text that was returned has turned out to be a thought: it is in the thoughts that were
         returned last."""
 
     def add(self, piece: str) -> tuple[str, str]:
