@@ -129,12 +129,11 @@ def items_of(system: Torture, owner: str) -> list[str]:
         .get_paginator("scan")
         .paginate(
             TableName=system.services["table"],
-            FilterExpression="begins_with(pk, :p)",
-            ExpressionAttributeValues={":p": {"S": Keys(owner).partition}},
             ConsistentRead=True,
         )
     )
-    return [f"{item['pk']['S']} {item['sk']['S']}" for page in pages for item in page["Items"]]
+    keys = [(item["pk"]["S"], item["sk"]["S"]) for page in pages for item in page["Items"]]
+    return [f"{pk} {sk}" for pk, sk in keys if pk.startswith(Keys(owner).partition)]
 
 
 def left(system: Torture, owner: str) -> list[str]:

@@ -94,7 +94,7 @@ async def test_invalid_update_takes_back_what_was_written_before_it(table: Table
     first, second = fresh(), fresh()
     table.transact(put(second, text="words"))
     with pytest.raises(ClientError):
-        table.transact(put(first), update(second, "SET text = text + :n", n="1"))
+        table.transact(put(first), update(second, "ADD text :n", n="1"))
     assert table.get(first) is None
     assert table.get(second) == key(second) | {"text": {"S": "words"}}
 
@@ -210,5 +210,5 @@ async def test_conditions_without_expressions_are_refused(
     table: Table, operation: str, request_: Item
 ) -> None:
     send = getattr(table.client, operation)
-    with pytest.raises(ClientError, match="use an expression"):
+    with pytest.raises(ClientError, match="not served on one machine"):
         await asyncio.to_thread(send, TableName=TABLE_NAME, **request_)

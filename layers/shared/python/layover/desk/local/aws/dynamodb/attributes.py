@@ -17,10 +17,6 @@ Item = dict[str, Value]
 
 MAX_ITEM = 400 * 1024
 """Bytes of an item, its attributes' names included."""
-MAX_DEPTH = 32
-"""Levels of lists and maps."""
-SET_ORDER: dict[str, Callable[[str], Any]] = {"SS": str, "NS": Decimal, "BS": base64.b64decode}
-"""Kind of set -> the key that its elements are sorted by."""
 _CONTEXT = Context(prec=38, traps=[Inexact, Rounded])
 _LARGEST, _SMALLEST = Decimal("9.9999999999999999999999999999999999999E+125"), Decimal("1E-130")
 
@@ -32,21 +28,19 @@ def read_item(document: Any) -> Item:
     return {str(name): read_value(value) for name, value in document.items()}
 
 
-def read_value(document: Any, depth: int = 0) -> Value:
-    """Return a value in its one form. Raises ValidationError."""
-    if not isinstance(document, Mapping) or len(document) != 1:
+def read_value(document: Any) -> Value:
+    """Return a value in its one form. Raises ValidationError, also for kinds that the journal does not store:
+    maps, nulls, sets of numbers and of bytes."""
+    if (
+        not isinstance(document, Mapping)
+        or len(document) != 1
+        or not document.keys() <= _READERS.keys()
+    ):
         raise ValidationError(
             "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
         )
     ((kind, value),) = document.items()
-    reader = _READERS.get(kind)
-    if reader is None or depth > MAX_DEPTH:
-        raise ValidationError(
-            "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
-            if reader is None
-            else "Nesting Levels have exceeded supported limits"
-        )
-    return {kind: reader(value, depth)}
+    return {kind: _READERS[kind](value)}
 
 
 def number(value: Any) -> Decimal:
@@ -71,13 +65,9 @@ def text_of(value: Decimal) -> str:
 
 
 def sort_key(value: Value) -> Any:
-    """Return what values of one kind are sorted by; None if this kind has no order."""
+    """Return what values of one kind are compared by; None if this kind has no order."""
     ((kind, content),) = value.items()
-    if kind == "N":
-        return Decimal(content)
-    if kind == "B":
-        return base64.b64decode(content)
-    return content if kind == "S" else None
+    return Decimal(content) if kind == "N" else content if kind == "S" else None
 
 
 def size_of(item: Mapping[str, Value]) -> int:
@@ -91,75 +81,53 @@ def value_size(value: Value) -> int:
     return _SIZES[kind](content)
 
 
-def _string(value: Any, _: int = 0) -> str:
+def _string(value: Any) -> str:
     if not isinstance(value, str):
         raise ValidationError("A string attribute must be a string")
     return value
 
 
-def _number(value: Any, _: int = 0) -> str:
+def _number(value: Any) -> str:
     # Nearly all numbers are small and whole, and are in their one form already.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return value.lstrip("0") or "0"
     return text_of(number(value))
 
 
-def _binary(value: Any, _: int = 0) -> str:
+def _binary(value: Any) -> str:
     try:
         return base64.b64encode(base64.b64decode(value, validate=True)).decode()
     except (binascii.Error, TypeError, ValueError):
         raise ValidationError("A binary attribute must be base64") from None
 
 
-def _boolean(value: Any, _: int) -> bool:
+def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValidationError("A boolean attribute must be true or false")
     return value
 
 
-def _null(value: Any, _: int) -> bool:
-    if value is not True:
-        raise ValidationError("Null attribute value types must have the value of true")
-    return True
+def _set(value: Any) -> list[str]:
+    if not isinstance(value, list) or not value:
+        raise ValidationError("One or more parameter values were invalid: An set may not be empty")
+    if len({*map(_string, value)}) < len(value):
+        raise ValidationError("Input collection contains duplicates")
+    return sorted(value)
 
 
-def _set_of(read: Callable[[Any], str], sorted_by: Callable[[str], Any]) -> Callable[..., Any]:
-    def reader(value: Any, _: int) -> list[str]:
-        if not isinstance(value, list) or not value:
-            raise ValidationError(
-                "One or more parameter values were invalid: An set may not be empty"
-            )
-        elements = [read(each) for each in value]
-        if len(set(elements)) < len(elements):
-            raise ValidationError("Input collection contains duplicates")
-        return sorted(elements, key=sorted_by)
-
-    return reader
-
-
-def _list(value: Any, depth: int) -> list[Value]:
+def _list(value: Any) -> list[Value]:
     if not isinstance(value, list):
         raise ValidationError("A list attribute must be a list")
-    return [read_value(each, depth + 1) for each in value]
+    return [read_value(each) for each in value]
 
 
-def _map(value: Any, depth: int) -> Item:
-    if not isinstance(value, Mapping):
-        raise ValidationError("A map attribute must be a map")
-    return {str(name): read_value(each, depth + 1) for name, each in value.items()}
-
-
-_READERS: dict[str, Callable[[Any, int], Any]] = {
+_READERS: dict[str, Callable[[Any], Any]] = {
     "S": _string,
     "N": _number,
     "B": _binary,
     "BOOL": _boolean,
-    "NULL": _null,
-    "SS": _set_of(_string, SET_ORDER["SS"]),
-    "NS": _set_of(_number, SET_ORDER["NS"]),
-    "BS": _set_of(_binary, SET_ORDER["BS"]),
+    "SS": _set,
     "L": _list,
-    "M": _map,
 }
 
 
@@ -171,21 +139,13 @@ def _number_size(digits: str) -> int:
     )
 
 
-def _binary_size(text: str) -> int:
-    return len(text) * 3 // 4 - text.count("=")
-
-
 _SIZES: dict[str, Callable[[Any], int]] = {
     "S": lambda body: len(body.encode()),
     "N": _number_size,
-    "B": _binary_size,
+    "B": lambda body: len(body) * 3 // 4 - body.count("="),
     "BOOL": lambda _: 1,
-    "NULL": lambda _: 1,
     "SS": lambda body: sum(len(each.encode()) for each in body),
-    "NS": lambda body: sum(map(_number_size, body)),
-    "BS": lambda body: sum(map(_binary_size, body)),
     "L": lambda body: 3 + sum(1 + value_size(each) for each in body),
-    "M": lambda body: 3 + len(body) + size_of(body),
 }
 
 

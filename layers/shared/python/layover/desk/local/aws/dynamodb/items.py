@@ -161,23 +161,17 @@ def partition(
 
 
 def everything(
-    connection: sqlite3.Connection, table: Table, index: str | None, *, after: Place | None
+    connection: sqlite3.Connection, table: Table, *, after: Key | None
 ) -> Iterator[tuple[int, Item]]:
-    """Yield the sizes and items of a table or an index, from the one that follows `after`. Any order will do,
-    as long as every page has the same."""
-    if index is None:
-        source = "FROM ddb_items i WHERE i.name = ?"
-        order: tuple[str, ...] = ("i.hash", "i.range")
-        parameters: list[object] = [table.name]
-    else:
-        source = (
-            "FROM ddb_places p JOIN ddb_items i ON i.name = p.name AND i.hash = p.hash "
-            "AND i.range = p.range WHERE p.name = ? AND p.idx = ?"
-        )
-        order = ("p.place_hash", "p.place_range", "p.hash", "p.range")
-        parameters = [table.name, index]
+    """Yield the sizes and items of a table, from the one that follows `after`. Any order will do, as long as
+    every page has the same."""
     yield from _rows(
-        connection, source, parameters=parameters, order=order, after=after, forward=True
+        connection,
+        "FROM ddb_items i WHERE i.name = ?",
+        parameters=[table.name],
+        order=("i.hash", "i.range"),
+        after=None if after is None else (after.hash, after.range),
+        forward=True,
     )
 
 
@@ -206,15 +200,14 @@ def _rows(
         cursor.close()
 
 
-def place(table: Table, index: Keys | None, item: Item, *, scan: bool) -> Place:
-    """Return the position of an item, or of an ExclusiveStartKey. Raises ValidationError."""
+def place(table: Table, index: Keys | None, item: Item) -> Place:
+    """Return the position in its partition of an item, or of an ExclusiveStartKey. Raises
+    ValidationError."""
     own = table.key_of(item)
     there = own if index is None else table.key_of(item, index)
     if own is None or there is None:
         raise ValidationError("The provided starting key is invalid")
-    if index is None:
-        return own if scan else own[1:]
-    return (*there, *own) if scan else (*there[1:], *own)
+    return own[1:] if index is None else (*there[1:], *own)
 
 
 def expire(connection: sqlite3.Connection, table: Table, now: float) -> int:

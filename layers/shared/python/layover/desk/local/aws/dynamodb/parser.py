@@ -1,4 +1,4 @@
-"""DynamoDB's expressions as trees: conditions, keys, updates and projections.
+"""The expressions of DynamoDB that the journal sends, as trees: conditions, keys and updates.
 
 A tree consists of tuples whose first element is the kind. Names and values are still placeholders in it, so
 the trees of all requests with the same text are the same, and each text is parsed once."""
@@ -16,16 +16,8 @@ from layover.desk.local.aws.dynamodb.errors import ValidationError
 Tree = tuple[Any, ...]
 MAX_LENGTH = 4096
 """Bytes of an expression."""
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+)|(?P<word>[#:]?[A-Za-z0-9_]+)|(?P<sign><>|<=|>=|[=<>()\[\],.+-]))"
-)
-_FUNCTIONS = {
-    "attribute_exists": 1,
-    "attribute_not_exists": 1,
-    "attribute_type": 2,
-    "begins_with": 2,
-    "contains": 2,
-}
+_TOKEN = re.compile(r"\s*(?:(?P<word>[#:]?[A-Za-z0-9_]+)|(?P<sign><>|<=|>=|[=<>(),]))")
+_FUNCTIONS = {"attribute_exists": 1, "attribute_not_exists": 1, "begins_with": 2}
 _COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
 _CLAUSES = ("SET", "REMOVE", "ADD", "DELETE")
 
@@ -41,24 +33,17 @@ class Expression:
 
 @lru_cache(maxsize=1024)
 def parse_condition(text: str, kind: str = "ConditionExpression") -> Expression:
-    """Return a tree of `("and"|"or"|"not"|"compare"|"between"|"in"|"call", ...)`. Raises ValidationError."""
+    """Return a tree of `("and"|"or"|"compare"|"between"|"call", ...)`. Raises ValidationError."""
     parser = _Parser(text, kind)
     return parser.whole(parser.condition)
 
 
 @lru_cache(maxsize=1024)
 def parse_update(text: str) -> Expression:
-    """Return a dict: clause -> its actions, `(path, operand)` or, of REMOVE, `(path,)`. Raises
+    """Return a dict: clause -> its actions, `(name, operand)` or, of REMOVE, `(name,)`. Raises
     ValidationError."""
     parser = _Parser(text, "UpdateExpression")
     return parser.whole(parser.update)
-
-
-@lru_cache(maxsize=256)
-def parse_projection(text: str) -> Expression:
-    """Return a list of paths. Raises ValidationError."""
-    parser = _Parser(text, "ProjectionExpression")
-    return parser.whole(lambda: parser.read_list(parser.path))
 
 
 class _Parser:
@@ -68,7 +53,7 @@ class _Parser:
             raise self._invalid("The expression can not be empty;")
         if len(text.encode()) > MAX_LENGTH:
             raise self._invalid("Expression size has exceeded the maximum allowed size;")
-        self._tokens = list(self._split(text))
+        self._tokens = self._split(text)
         self._at = 0
         self._names: set[str] = set()
         self._values: set[str] = set()
@@ -82,26 +67,7 @@ class _Parser:
 
     def condition(self) -> Tree:
         """Read a condition. OR binds least."""
-        return self._chain("or", lambda: self._chain("and", self._negation))
-
-    def read_list(self, read: Callable[[], Any]) -> list[Any]:
-        """Read one or more elements with commas between them."""
-        elements = [read()]
-        while self._accept(","):
-            elements.append(read())
-        return elements
-
-    def path(self) -> Tree:
-        """Read `("path", (name | index, ...))`."""
-        parts: list[str | int] = [self._name()]
-        while True:
-            if self._accept("."):
-                parts.append(self._name())
-            elif self._accept("["):
-                parts.append(int(self._next()))
-                self._expect("]")
-            else:
-                return ("path", tuple(parts))
+        return self._chain("or", lambda: self._chain("and", self._term))
 
     def update(self) -> dict[str, list[Tree]]:
         """Read clauses in any order, each at most once."""
@@ -115,77 +81,65 @@ class _Parser:
                 raise self._invalid(
                     f'The "{word}" section can only be used once in an update expression;'
                 )
-            clauses[word] = self.read_list(partial(self._action, word))
+            clauses[word] = self._list(partial(self._action, word))
         return clauses
 
     def _action(self, word: str) -> Tree:
-        path = self.path()
+        name = self._name()
         if word == "REMOVE":
-            return (path,)
+            return (name,)
         if word != "SET":
-            return (path, self._value())
+            return (name, self._value())
         self._expect("=")
-        left = self._set_operand()
-        for sign in ("+", "-"):
-            if self._accept(sign):
-                return (path, (sign, left, self._set_operand()))
-        return (path, left)
+        return (name, self._set_operand())
 
     def _set_operand(self) -> Tree:
-        if self._peek_call("if_not_exists"):
-            path = self.path()
-            self._expect(",")
-            return self._close(("if_not_exists", path, self._set_operand()))
-        if self._peek_call("list_append"):
-            left = self._set_operand()
-            self._expect(",")
-            return self._close(("list_append", left, self._set_operand()))
-        if self._accept("("):
-            return self._close(self._set_operand())
+        for function in ("if_not_exists", "list_append"):
+            if self._peek_call(function):
+                left = self._set_operand()
+                self._expect(",")
+                return self._close((function, left, self._set_operand()))
         return self._operand()
+
+    def _list(self, read: Callable[[], Tree]) -> list[Tree]:
+        elements = [read()]
+        while self._accept(","):
+            elements.append(read())
+        return elements
 
     def _chain(self, word: str, read: Callable[[], Tree]) -> Tree:
         parts = [read()]
-        while self._accept(word, is_word=True):
+        while self._accept(word):
             parts.append(read())
         return parts[0] if len(parts) == 1 else (word, tuple(parts))
 
-    def _negation(self) -> Tree:
-        if self._accept("not", is_word=True):
-            return ("not", self._negation())
+    def _term(self) -> Tree:
         if self._accept("("):
             return self._close(self.condition())
         for name, arity in _FUNCTIONS.items():
             if self._peek_call(name):
-                arguments = self.read_list(self._operand)
+                arguments = self._list(self._operand)
                 if len(arguments) != arity:
                     raise self._invalid(
                         f"Incorrect number of operands for operator or function; operator or function: "
                         f"{name}, number of operands: {len(arguments)}"
                     )
                 return self._close(("call", name, *arguments))
-        return self._comparison(self._operand())
-
-    def _comparison(self, left: Tree) -> Tree:
+        left = self._operand()
         for sign in _COMPARATORS:
             if self._accept(sign):
                 return ("compare", sign, left, self._operand())
-        if self._accept("between", is_word=True):
-            low = self._operand()
-            if not self._accept("and", is_word=True):
-                raise self._unexpected()
-            return ("between", left, low, self._operand())
-        if self._accept("in", is_word=True):
-            self._expect("(")
-            return self._close(("in", left, tuple(self.read_list(self._operand))))
-        raise self._unexpected()
+        if not self._accept("between"):
+            raise self._unexpected()
+        low = self._operand()
+        if not self._accept("and"):
+            raise self._unexpected()
+        return ("between", left, low, self._operand())
 
     def _operand(self) -> Tree:
         if self._peek_call("size"):
-            return self._close(("size", self.path()))
-        if self._peek().startswith(":"):
-            return self._value()
-        return self.path()
+            return self._close(("size", self._name()))
+        return self._value() if self._peek().startswith(":") else self._name()
 
     def _value(self) -> Tree:
         word = self._next()
@@ -195,28 +149,24 @@ class _Parser:
         self._values.add(word)
         return ("value", word)
 
-    def _name(self) -> str:
+    def _name(self) -> Tree:
         word = self._next()
         if word.startswith("#"):
             self._names.add(word)
-            return word
-        if not word[:1].isalpha():
+        elif not word[:1].isalpha():
             self._at -= 1
             raise self._unexpected()
-        if word.upper() in _reserved():
+        elif word.upper() in _reserved():
             raise self._invalid(f"Attribute name is a reserved keyword; reserved keyword: {word}")
-        return word
+        return ("name", word)
 
     def _split(self, text: str) -> list[str]:
         tokens, at = [], 0
-        while at < len(text):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                if not text[at:].strip():
-                    break
-                raise self._invalid(f'Syntax error; token: "{text[at:].strip()[0]}"')
+        while match := _TOKEN.match(text, at):
             tokens.append(match[0].strip())
             at = match.end()
+        if rest := text[at:].strip():
+            raise self._invalid(f'Syntax error; token: "{rest[0]}"')
         return tokens
 
     def _peek(self) -> str:
@@ -235,9 +185,9 @@ class _Parser:
         self._at += 2
         return True
 
-    def _accept(self, token: str, *, is_word: bool = False) -> bool:
-        next_token = self._peek()
-        if (next_token.lower() if is_word else next_token) != token:
+    def _accept(self, token: str) -> bool:
+        """Read the next token if it is this sign, or this word in any case. Return whether it was."""
+        if self._peek().lower() != token:
             return False
         self._at += 1
         return True

@@ -1,35 +1,27 @@
-"""GetItem; and Query and Scan, which return items in order, filtered, a page at a time."""
+"""GetItem; and Query and Scan, which return items in order, a page at a time."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layover.desk.local.aws.dynamodb import items
-from layover.desk.local.aws.dynamodb.attributes import Item, Value, read_item, size_of
+from layover.desk.local.aws.dynamodb.attributes import Item, Value, read_item
 from layover.desk.local.aws.dynamodb.errors import ValidationError
-from layover.desk.local.aws.dynamodb.evaluation import Names, holds, project
-from layover.desk.local.aws.dynamodb.parser import Tree, parse_condition, parse_projection
+from layover.desk.local.aws.dynamodb.evaluation import Names
+from layover.desk.local.aws.dynamodb.parser import Tree, parse_condition
 from layover.desk.local.aws.dynamodb.tables import Index, Keys, Table, column
 
 PAGE_BYTES = 1024 * 1024
-"""Of the items that one page reads, before the filter."""
+"""Of the items of one page."""
 _NOT_SUPPORTED = "Query key condition not supported"
 
 
 def get(connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return `{"Item"}`, or `{}` if there is none. Raises ValidationError."""
     key = items.key_of(table, read_item(request["Key"]), whole=True)
-    names = Names.of(request)
-    paths = _projection(names, request)
-    names.refuse_unused()
+    Names.of(request).refuse_unused()
     item = items.read(connection, table, key)
-    answer: dict[str, Any] = {}
-    if item is not None:
-        answer["Item"] = item if paths is None else project(item, paths)
-    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        size = 0 if item is None else size_of(item)
-        answer["ConsumedCapacity"] = table.consumed_capacity(_read_units(size, request))
-    return answer
+    return {} if item is None else {"Item": item}
 
 
 def query(
@@ -44,30 +36,29 @@ def query(
         "KeyConditionExpression",
     )
     partition, key_range = _read_key_condition(table, keys, tree, names)
-    start = _start(table, index, request, scan=False)
+    names.refuse_unused()
     rows = items.partition(
         connection,
         table,
         request.get("IndexName"),
         partition,
         key_range,
-        after=start,
+        after=_start(table, index, request),
         forward=request.get("ScanIndexForward") is not False,
     )
-    return _page(rows, table, index, request=request, names=names)
+    return _page(rows, table, index, request)
 
 
 def scan(
     connection: sqlite3.Connection, table: Table, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return items of the table or of an index, in any order. Raises ValidationError."""
-    names, index = Names.of(request), _index(table, request)
-    if request.get("Segment"):
-        # A parallel scan: the first segment has everything, the others have nothing.
-        return {"Items": [], "Count": 0, "ScannedCount": 0}
-    start = _start(table, index, request, scan=True)
-    rows = items.everything(connection, table, request.get("IndexName"), after=start)
-    return _page(rows, table, index, request=request, names=names)
+    """Return items of the table, in any order. Raises ValidationError."""
+    Names.of(request).refuse_unused()
+    if "IndexName" in request:
+        raise ValidationError("A scan of an index is not served on one machine")
+    key = request.get("ExclusiveStartKey")
+    start = None if key is None else items.key_of(table, read_item(key), whole=True)
+    return _page(items.everything(connection, table, after=start), table, None, request)
 
 
 def _index(table: Table, request: Mapping[str, Any]) -> Index | None:
@@ -81,47 +72,33 @@ def _index(table: Table, request: Mapping[str, Any]) -> Index | None:
     return table.indexes[name]
 
 
-def _start(
-    table: Table, index: Index | None, request: Mapping[str, Any], *, scan: bool
-) -> items.Place | None:
+def _start(table: Table, index: Index | None, request: Mapping[str, Any]) -> items.Place | None:
     key = request.get("ExclusiveStartKey")
     if key is None:
         return None
-    return items.place(table, index.keys if index else None, read_item(key), scan=scan)
+    return items.place(table, index.keys if index else None, read_item(key))
 
 
 def _page(
     rows: Iterable[tuple[int, Item]],
     table: Table,
     index: Index | None,
-    *,
     request: Mapping[str, Any],
-    names: Names,
 ) -> dict[str, Any]:
-    condition: Tree | None = None
-    if (text := request.get("FilterExpression")) is not None:
-        condition = names.use(parse_condition(text, "FilterExpression"), "FilterExpression")
-    paths = _projection(names, request)
-    names.refuse_unused()
     limit = _read_limit(request)
-    items_read, size, last, rows_read = [], 0, None, 0
+    items_read: list[Item] = []
+    size, last = 0, None
     for weight, item in rows:
-        rows_read, size = rows_read + 1, size + weight
-        visible = _projected(item, index)
-        if condition is None or holds(condition, visible, names):
-            items_read.append(visible if paths is None else project(visible, paths))
-        # Both count what is read, before the filter: so a page may be empty and still not be the last one.
-        if rows_read == limit or size >= PAGE_BYTES:
+        items_read.append(_projected(item, index))
+        size += weight
+        if len(items_read) == limit or size >= PAGE_BYTES:
             last = item
             break
-    answer: dict[str, Any] = {"Count": len(items_read), "ScannedCount": rows_read}
-    if request.get("Select") != "COUNT":
-        answer["Items"] = items_read
+    count = len(items_read)
+    answer: dict[str, Any] = {"Items": items_read, "Count": count, "ScannedCount": count}
     if last is not None:
         key_names = dict.fromkeys((*table.keys.names, *(index.keys.names if index else ())))
         answer["LastEvaluatedKey"] = {name: last[name] for name in key_names}
-    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        answer["ConsumedCapacity"] = table.consumed_capacity(_read_units(size, request))
     return answer
 
 
@@ -177,18 +154,15 @@ def _read_key_condition(
 def _key_condition(tree: Tree, names: Names) -> tuple[str, tuple[str, list[Value]]]:
     """Return the attribute, the comparator and its values. Raises ValidationError."""
     match tree:
-        case ("compare", sign, ("path", _) as path, ("value", value)) if sign != "<>":
+        case ("compare", sign, ("name", _) as name, ("value", value)) if sign != "<>":
             condition = (sign, [names.values[value]])
-        case ("between", ("path", _) as path, ("value", low), ("value", high)):
+        case ("between", ("name", _) as name, ("value", low), ("value", high)):
             condition = ("between", [names.values[low], names.values[high]])
-        case ("call", "begins_with", ("path", _) as path, ("value", value)):
+        case ("call", "begins_with", ("name", _) as name, ("value", value)):
             condition = ("begins_with", [names.values[value]])
         case _:
             raise ValidationError(f"Invalid KeyConditionExpression: {_NOT_SUPPORTED}")
-    parts = names.path(path)
-    if len(parts) != 1 or not isinstance(parts[0], str):
-        raise ValidationError(f"Invalid KeyConditionExpression: {_NOT_SUPPORTED}")
-    return parts[0], condition
+    return names.attribute(name), condition
 
 
 def _range(sign: str, values: list[Value]) -> items.Range:
@@ -215,17 +189,3 @@ def _next(prefix: bytes) -> bytes | None:
     """Return the first key that follows all keys with this prefix; None if all later keys have it."""
     rest = prefix.rstrip(b"\xff")
     return rest[:-1] + bytes([rest[-1] + 1]) if rest else None
-
-
-def _read_units(size: int, request: Mapping[str, Any]) -> float:
-    """Return the capacity units of bytes that were read together: half for a read that need not be
-    consistent."""
-    return max(1, -(-size // 4096)) * (1.0 if request.get("ConsistentRead") else 0.5)
-
-
-def _projection(names: Names, request: Mapping[str, Any]) -> list[tuple[str | int, ...]] | None:
-    """Return the paths of a ProjectionExpression; None if there is none."""
-    text = request.get("ProjectionExpression")
-    if text is None:
-        return None
-    return [names.path(tree) for tree in names.use(parse_projection(text), "ProjectionExpression")]

@@ -1,13 +1,13 @@
-"""DynamoDB's operations: a document in, a document out."""
+"""The operations of DynamoDB that the system sends: a document in, a document out."""
 
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from layover.desk.local.aws.dynamodb import batches, items, queries, transactions
+from layover.desk.local.aws.dynamodb import items, queries, transactions
 from layover.desk.local.aws.dynamodb.attributes import Item
 from layover.desk.local.aws.dynamodb.errors import (
     DynamoDBError,
@@ -18,7 +18,6 @@ from layover.desk.local.aws.dynamodb.errors import (
 from layover.desk.local.aws.dynamodb.tables import SCHEMA, Table, Tables
 from layover.desk.local.aws.dynamodb.writes import Done, Write, answer_of
 from layover.desk.local.aws.storage import Storage
-from layover.desk.local.functions.invocation import ACCOUNT, REGION
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +43,10 @@ class DynamoDB:
             "DeleteItem": lambda request: self._write("Delete", request),
             "Query": self._query,
             "Scan": self._scan,
-            "BatchGetItem": self._batch_get,
-            "BatchWriteItem": self._batch_write,
             "TransactWriteItems": self._transact_write,
-            "TransactGetItems": self._transact_get,
             "CreateTable": self._create_table,
-            "DescribeTable": self._describe_table,
-            "DeleteTable": self._delete_table,
             "ListTables": self._list_tables,
             "UpdateTimeToLive": self._update_time_to_live,
-            "DescribeTimeToLive": self._describe_time_to_live,
-            "DescribeEndpoints": self._describe_endpoints,
         }
 
     def call(self, operation: str, request: Document) -> Document:
@@ -111,19 +103,11 @@ class DynamoDB:
             table = self._tables.get(connection, request["TableName"])
             return queries.scan(connection, table, request)
 
-    def _batch_get(self, request: Document) -> Document:
-        with self._storage.reading() as connection:
-            return batches.get_all(connection, self._tables, request)
-
-    def _batch_write(self, request: Document) -> Document:
-        with self._storage.transaction() as connection:
-            return batches.write_all(connection, self._tables, request)
-
     def _transact_write(self, request: Document) -> Document:
         with self._storage.transaction() as connection:
-            answer, writes = transactions.write(connection, self._tables, request, time.time())
+            writes = transactions.write(connection, self._tables, request, time.time())
         self._tell(writes)
-        return answer
+        return {}
 
     def _tell(self, writes: list[Done]) -> None:
         if self._on_change is None:
@@ -134,26 +118,10 @@ class DynamoDB:
             except Exception:  # The write is committed: a listener's error must not fail it.
                 logger.exception("the listener of an item's change failed")
 
-    def _transact_get(self, request: Document) -> Document:
-        with self._storage.reading() as connection:
-            return transactions.get(connection, self._tables, request)
-
     def _create_table(self, request: Document) -> Document:
         with self._storage.transaction() as connection:
             table = self._tables.create(connection, request)
-            return {"TableDescription": table.description(connection)}
-
-    def _describe_table(self, request: Document) -> Document:
-        with self._storage.reading() as connection:
-            table = self._tables.get(connection, request["TableName"])
-            return {"Table": table.description(connection)}
-
-    def _delete_table(self, request: Document) -> Document:
-        with self._storage.transaction() as connection:
-            table = self._tables.get(connection, request["TableName"])
-            description = table.description(connection)
-            self._tables.delete(connection, table)
-            return {"TableDescription": {**description, "TableStatus": "DELETING"}}
+        return {"TableDescription": {**table.document, "TableStatus": "ACTIVE"}}
 
     def _list_tables(self, request: Document) -> Document:
         with self._storage.reading() as connection:
@@ -166,18 +134,6 @@ class DynamoDB:
             new_table = Table({**table.document, "TimeToLive": specification})
             self._tables.save(connection, new_table)
         return {"TimeToLiveSpecification": specification}
-
-    def _describe_time_to_live(self, request: Document) -> Document:
-        with self._storage.reading() as connection:
-            expiry = self._tables.get(connection, request["TableName"]).expiry
-        if expiry is None:
-            return {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
-        description = {"TimeToLiveStatus": "ENABLED", "AttributeName": expiry}
-        return {"TimeToLiveDescription": description}
-
-    def _describe_endpoints(self, _: Mapping[str, Any]) -> Document:
-        address = f"dynamodb.{REGION}.amazonaws.com/{ACCOUNT}"
-        return {"Endpoints": [{"Address": address, "CachePeriodInMinutes": 1440}]}
 
 
 def _encode(document: Document) -> bytes:

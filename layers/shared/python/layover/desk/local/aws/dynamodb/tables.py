@@ -2,18 +2,14 @@
 
 import json
 import sqlite3
-import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from layover.desk.local.aws.dynamodb.attributes import Item, Value, number
+from layover.desk.local.aws.dynamodb.attributes import Item, Value
 from layover.desk.local.aws.dynamodb.errors import ResourceInUse, ResourceNotFound, ValidationError
-from layover.desk.local.functions.invocation import ACCOUNT, REGION
 
-Column = str | bytes
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS ddb_tables (name TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS ddb_items (
@@ -50,7 +46,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Index:
-    """A global or local secondary index. `attributes`: those that it projects; None for all."""
+    """A global secondary index. `attributes`: those that it projects; None for all."""
 
     keys: Keys
     attributes: frozenset[str] | None
@@ -67,10 +63,6 @@ class Table:
         """Its name."""
         return str(self.document["TableName"])
 
-    def consumed_capacity(self, capacity: float) -> dict[str, Any]:
-        """Return the `ConsumedCapacity` of the table, without its indexes' part."""
-        return {"TableName": self.name, "CapacityUnits": capacity}
-
     @cached_property
     def keys(self) -> Keys:
         """Of the table itself."""
@@ -78,7 +70,7 @@ class Table:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """Key attribute -> S, N or B."""
+        """Key attribute -> S."""
         return {
             a["AttributeName"]: a["AttributeType"] for a in self.document["AttributeDefinitions"]
         }
@@ -86,10 +78,7 @@ class Table:
     @cached_property
     def indexes(self) -> dict[str, Index]:
         """By name."""
-        documents = [
-            *(self.document.get("GlobalSecondaryIndexes") or ()),
-            *(self.document.get("LocalSecondaryIndexes") or ()),
-        ]
+        documents = self.document.get("GlobalSecondaryIndexes") or ()
         return {each["IndexName"]: self._index(each) for each in documents}
 
     @property
@@ -122,33 +111,6 @@ class Table:
                 )
         return columns[0], columns[1] if len(columns) > 1 else b""
 
-    def description(self, connection: sqlite3.Connection) -> dict[str, Any]:
-        """Return the description that DescribeTable gives."""
-        arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.name}"
-        query = "SELECT count(*), coalesce(sum(size), 0) FROM ddb_items WHERE name = ?"
-        count, size = connection.execute(query, (self.name,)).fetchone()
-        capacity = {"ReadCapacityUnits": 0, "WriteCapacityUnits": 0, "NumberOfDecreasesToday": 0}
-        copied_fields = ("AttributeDefinitions", "TableName", "KeySchema")
-        document = {name: self.document[name] for name in copied_fields} | {
-            "TableStatus": "ACTIVE",
-            "TableArn": arn,
-            "TableId": self.document["TableId"],
-            "CreationDateTime": self.document["CreationDateTime"],
-            "ItemCount": count,
-            "TableSizeBytes": size,
-            "ProvisionedThroughput": capacity,
-            "BillingModeSummary": {"BillingMode": self.document.get("BillingMode", "PROVISIONED")},
-            "DeletionProtectionEnabled": False,
-        }
-        for kind in ("GlobalSecondaryIndexes", "LocalSecondaryIndexes"):
-            if indexes := self.document.get(kind):
-                more = {"IndexStatus": "ACTIVE", "ProvisionedThroughput": capacity}
-                document[kind] = [
-                    {**each, **more, "IndexArn": f"{arn}/index/{each['IndexName']}"}
-                    for each in indexes
-                ]
-        return document
-
 
 def _keys(schema: list[dict[str, str]]) -> Keys:
     by_kind = {each["KeyType"]: each["AttributeName"] for each in schema}
@@ -156,33 +118,11 @@ def _keys(schema: list[dict[str, str]]) -> Keys:
 
 
 def column(value: Value) -> bytes:
-    """Return a key as bytes in DynamoDB's order: of UTF-8, of numbers, of bytes. Raises ValidationError."""
-    ((kind, content),) = value.items()
-    if kind == "S":
-        try:
-            return str(content).encode()
-        except UnicodeEncodeError:
-            raise ValidationError("A key is not valid UTF-8") from None
-    if kind == "B":
-        import base64
-
-        return base64.b64decode(content)
-    return _sortable(str(content))
-
-
-def _sortable(text: str) -> bytes:
-    """Return a number as bytes that sort as the numbers do: sign, exponent, digits."""
-    value = number(text)
-    if not value:
-        return b"1"
-    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
-    # Exponents reach from -130 to 125: with 500 added, all have three digits and no sign.
-    digits_text = f"{value.adjusted() + 500:03d}{digits}"
-    if value > 0:
-        return f"2{digits_text}".encode()
-    # The larger the digits, the smaller a negative number: each digit becomes its distance from 9. `~` sorts
-    # after every digit, so -1 comes after -1.5, whose digits begin with those of -1.
-    return b"0" + bytes(ord("0") + ord("9") - ord(each) for each in digits_text) + b"~"
+    """Return a key as bytes in DynamoDB's order, which is that of UTF-8. Raises ValidationError."""
+    try:
+        return str(value.get("S", "")).encode()
+    except UnicodeEncodeError:
+        raise ValidationError("A key is not valid UTF-8") from None
 
 
 class Tables:
@@ -191,9 +131,8 @@ class Tables:
     def __init__(self) -> None:
         self._cache: dict[str, Table] = {}
 
-    def get(self, connection: sqlite3.Connection, name: Any) -> Table:
-        """Return a table by its name or ARN. Raises ResourceNotFound."""
-        name = str(name).rsplit("table/", 1)[-1]
+    def get(self, connection: sqlite3.Connection, name: str) -> Table:
+        """Return a table by its name. Raises ResourceNotFound."""
         if name not in self._cache:
             query = "SELECT document FROM ddb_tables WHERE name = ?"
             row = connection.execute(query, (name,)).fetchone()
@@ -211,8 +150,7 @@ class Tables:
         name = request["TableName"]
         if name in self.names(connection):
             raise ResourceInUse(f"Table already exists: {name}")
-        facts = {"TableId": str(uuid.uuid4()), "CreationDateTime": time.time()}
-        table = Table({**request, **facts})
+        table = Table(dict(request))
         key_attributes = {
             *table.keys.names,
             *(n for i in table.indexes.values() for n in i.keys.names),
@@ -222,6 +160,8 @@ class Tables:
                 "One or more parameter values were invalid: Some AttributeDefinitions are not used or "
                 "some index key attributes are not defined in AttributeDefinitions"
             )
+        if {*table.types.values()} != {"S"}:
+            raise ValidationError("Keys that are not strings are not served on one machine")
         self.save(connection, table)
         return table
 
@@ -230,9 +170,3 @@ class Tables:
         query = "INSERT OR REPLACE INTO ddb_tables VALUES (?, ?)"
         connection.execute(query, (table.name, json.dumps(table.document)))
         self._cache[table.name] = table
-
-    def delete(self, connection: sqlite3.Connection, table: Table) -> None:
-        """Delete a table with all its items."""
-        for each in ("ddb_tables", "ddb_items", "ddb_places"):
-            connection.execute(f"DELETE FROM {each} WHERE name = ?", (table.name,))
-        self._cache.pop(table.name, None)

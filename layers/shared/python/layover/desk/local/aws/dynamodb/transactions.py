@@ -1,4 +1,4 @@
-"""TransactWriteItems (all conditions first, then all writes, once for each token) and TransactGetItems."""
+"""TransactWriteItems: all conditions first, then all writes, once for each token."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from layover.desk.local.aws.dynamodb import queries
 from layover.desk.local.aws.dynamodb.attributes import Item
 from layover.desk.local.aws.dynamodb.errors import (
     ConditionalCheckFailed,
@@ -15,7 +14,7 @@ from layover.desk.local.aws.dynamodb.errors import (
     ValidationError,
 )
 from layover.desk.local.aws.dynamodb.tables import Tables
-from layover.desk.local.aws.dynamodb.writes import Done, Write, units
+from layover.desk.local.aws.dynamodb.writes import Done, Write
 
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
@@ -28,14 +27,14 @@ _NO_REASON = {"Code": "None"}
 
 def write(
     connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any], now: float
-) -> tuple[dict[str, Any], list[Done]]:
-    """Carry out TransactWriteItems. Return the response, and what was written. Raises TransactionCanceled,
+) -> list[Done]:
+    """Carry out TransactWriteItems. Return what was written. Raises TransactionCanceled,
     IdempotentParameterMismatch and ValidationError; the caller rolls back then."""
     token = request.get("ClientRequestToken")
     # boto3 repeats a request whose response was lost (docs/aws-facts.md#dynamodb). Its conditions no longer
     # hold after the first time, so it has to be known before they are checked.
     if token and _is_repeated(connection, token, request, now):
-        return {}, []
+        return []
     writes = _writes(connection, tables, request["TransactItems"])
     # All conditions before any write: none may see the transaction's own writes, and the error names every
     # condition that fails.
@@ -50,31 +49,7 @@ def write(
         # In the transaction of the writes: a token of one that failed may be used again.
         row = (token, _fingerprint(request), now)
         connection.execute("INSERT INTO ddb_tokens VALUES (?, ?, ?)", row)
-    if request.get("ReturnConsumedCapacity") not in ("TOTAL", "INDEXES"):
-        return {}, results
-    capacity: dict[str, float] = {}
-    for each, result in zip(writes, results, strict=True):
-        name = each.table.name
-        capacity[name] = capacity.get(name, 0.0) + units(result, 2)
-    by_name = {each.table.name: each.table for each in writes}
-    return {
-        "ConsumedCapacity": [by_name[n].consumed_capacity(c) for n, c in capacity.items()]
-    }, results
-
-
-def get(
-    connection: sqlite3.Connection, tables: Tables, request: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Carry out TransactGetItems: items as they are at one moment. Raises ValidationError."""
-    actions = request["TransactItems"]
-    if not 1 <= len(actions) <= MAX_ACTIONS:
-        raise _too_many(len(actions))
-    responses = []
-    for action in actions:
-        table = tables.get(connection, action["Get"]["TableName"])
-        response = queries.get(connection, table, action["Get"])
-        responses.append(response)
-    return {"Responses": responses}
+    return results
 
 
 def _writes(

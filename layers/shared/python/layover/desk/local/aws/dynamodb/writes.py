@@ -8,26 +8,25 @@ from typing import Any
 from layover.desk.local.aws.dynamodb import items
 from layover.desk.local.aws.dynamodb.attributes import Item, read_item, size_of
 from layover.desk.local.aws.dynamodb.errors import ConditionalCheckFailed, ValidationError
-from layover.desk.local.aws.dynamodb.evaluation import Names, find, holds, project
+from layover.desk.local.aws.dynamodb.evaluation import Names, holds
 from layover.desk.local.aws.dynamodb.parser import Tree, parse_condition, parse_update
 from layover.desk.local.aws.dynamodb.tables import Table
-from layover.desk.local.aws.dynamodb.updates import Path, update
+from layover.desk.local.aws.dynamodb.updates import update
 
 _RETURNS = {
     "Put": ("NONE", "ALL_OLD"),
     "Delete": ("NONE", "ALL_OLD"),
-    "Update": ("NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"),
+    "Update": ("NONE", "ALL_OLD", "ALL_NEW"),
 }
 
 
 @dataclass(frozen=True)
 class Done:
-    """The effect of a write. `size`: bytes of the new item. `paths`: those that an update names."""
+    """The effect of a write. `size`: bytes of the new item."""
 
     old: Item | None
     new: Item | None
     size: int
-    paths: list[Path]
 
 
 @dataclass(frozen=True)
@@ -81,21 +80,15 @@ class Write:
 
     def carry_out(self, connection: sqlite3.Connection, old: Item | None) -> Done:
         """Replace `old`, of which `check` has found the condition to hold. Raises ValidationError."""
-        new, paths = self._after(old)
         if self.kind == "ConditionCheck":
-            return Done(old, old, 0 if old is None else size_of(old), [])
-        return Done(old, new, items.write(connection, self.table, self.key, new), paths)
-
-    def _after(self, old: Item | None) -> tuple[Item | None, list[Path]]:
-        match self.kind:
-            case "Put":
-                return self.item, []
-            case "Delete":
-                return None, []
-            case "Update":
-                keys = self.table.keys.names
-                return update(self.item if old is None else old, self.clauses, self.names, keys)
-        return old, []
+            return Done(old, old, 0 if old is None else size_of(old))
+        new: Item | None = self.item
+        if self.kind == "Delete":
+            new = None
+        elif self.kind == "Update":
+            keys = self.table.keys.names
+            new = update(self.item if old is None else old, self.clauses, self.names, keys)
+        return Done(old, new, items.write(connection, self.table, self.key, new))
 
 
 def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,18 +97,4 @@ def answer_of(write: Write, done: Done, request: Mapping[str, Any]) -> dict[str,
     if return_values not in _RETURNS[write.kind]:
         raise ValidationError("Return values set to invalid value")
     item = done.new if return_values.endswith("NEW") else done.old
-    answer: dict[str, Any] = {}
-    if return_values.startswith("UPDATED") and item is not None:
-        item = project(item, [path for path in done.paths if find(item, path) is not None])
-    if return_values != "NONE" and item:
-        answer["Attributes"] = item
-    if request.get("ReturnConsumedCapacity") in ("TOTAL", "INDEXES"):
-        answer["ConsumedCapacity"] = write.table.consumed_capacity(units(done))
-    return answer
-
-
-def units(done: Done, times: int = 1) -> float:
-    """Return the write units, which count the larger of both items. In a transaction each counts twice
-    (`times`)."""
-    sizes = [size_of(each) for each in (done.old, done.new) if each is not None]
-    return float(times * max(1, -(-max(sizes, default=0) // 1024)))
+    return {"Attributes": item} if return_values != "NONE" and item else {}
