@@ -27,8 +27,11 @@ from .test_lambda_service import LONG
 
 WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 60, "End": True}}}
 FORKS = {
-    "StartAt": "Fork",
-    "States": {"Fork": {"Type": "Parallel", "Branches": [WAITS, WAITS], "End": True}},
+    "StartAt": "Items",
+    "States": {
+        "Items": {"Type": "Pass", "Result": [1, 2], "Next": "Fork"},
+        "Fork": {"Type": "Map", "ItemProcessor": WAITS, "End": True},
+    },
 }
 
 

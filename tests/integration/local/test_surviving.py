@@ -17,22 +17,20 @@ from layover.desk.local.functions.lambda_service import LambdaService
 from support.aws.emulator import WAITS
 
 RESTS = {
-    "StartAt": "Both",
+    "StartAt": "Items",
     "States": {
+        "Items": {"Type": "Pass", "Result": [{"s": 0}, {"s": 2}], "Next": "Both"},
         "Both": {
-            "Type": "Parallel",
-            "Branches": [
-                {"StartAt": "Fast", "States": {"Fast": {"Type": "Pass", "End": True}}},
-                {
-                    "StartAt": "Rest",
-                    "States": {
-                        "Rest": {"Type": "Wait", "Seconds": 2, "Next": "After"},
-                        "After": {"Type": "Pass", "Result": "rested", "End": True},
-                    },
+            "Type": "Map",
+            "ItemProcessor": {
+                "StartAt": "Rest",
+                "States": {
+                    "Rest": {"Type": "Wait", "SecondsPath": "$.s", "Next": "After"},
+                    "After": {"Type": "Pass", "Result": "rested", "End": True},
                 },
-            ],
+            },
             "End": True,
-        }
+        },
     },
 }
 
@@ -102,13 +100,13 @@ def test_branches_go_on_where_they_were_and_are_not_entered_twice(tmp_path: Path
     with serving(tmp_path, RESTS) as server:
         arn = start(server, "rests-1")
     with serving(tmp_path, RESTS) as server:
-        assert json.loads(end_of(server, arn)["output"]) == [{}, "rested"]
+        assert json.loads(end_of(server, arn)["output"]) == ["rested", "rested"]
         states = make_client("stepfunctions", server.endpoint_url, server.access_key)
         events = states.get_execution_history(executionArn=arn)["events"]
         names = [
             e["stateEnteredEventDetails"]["name"] for e in events if "stateEnteredEventDetails" in e
         ]
-        assert sorted(names) == ["After", "Both", "Fast", "Rest"]
+        assert sorted(names) == ["After", "After", "Both", "Items", "Rest", "Rest"]
 
 
 def test_name_of_an_execution_that_is_over_is_used_up_after_a_restart_too(tmp_path: Path) -> None:

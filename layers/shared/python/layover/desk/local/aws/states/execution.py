@@ -7,13 +7,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from layover.desk.local.aws.states.choices import holds
 from layover.desk.local.aws.states.errors import StateFailed
-from layover.desk.local.aws.states.paths import evaluate, fill_template, place_result, read_path
+from layover.desk.local.aws.states.paths import fill_template, place_result, read_path
 from layover.desk.local.aws.states.records import Frame, Record, Records
 from layover.ports import Dice
 
@@ -41,18 +40,14 @@ class _Visit:
         """Return the value at a path. Raises StateFailed."""
         return read_path(path, self.data, self.context)
 
-    def fill(self, template: Any) -> Any:
-        """Return a payload template with its values. Raises StateFailed."""
-        return fill_template(template, self.data, self.context)
-
     def parameters(self) -> Any:
         """Return what the state makes of its input. Raises StateFailed."""
-        return self.fill(self.state.get("Parameters", self.data))
+        return fill_template(self.state.get("Parameters", self.data), self.data, self.context)
 
     def seconds(self, name: str, default: float | None = None) -> Any:
         """Return the value of a field `name`, or the value that `namePath` leads to."""
         if f"{name}Path" in self.state:
-            return evaluate(self.state[f"{name}Path"], self.data, self.context)
+            return self.read(self.state[f"{name}Path"])
         return self.state.get(name, default)
 
 
@@ -181,7 +176,7 @@ class Execution:
         self, frame: Frame, state: State, item: Mapping[str, Any]
     ) -> tuple[str | None, Any]:
         """Return the next state (None: none) and its input, of one attempt. Raises StateFailed."""
-        next_state, context = state.get("Next"), self._context(frame, item)
+        next_state, context = state.get("Next"), self._context(item)
         path = state.get("InputPath", "$")
         data = {} if path is None else read_path(path, frame.data, context)
         visit = _Visit(frame, state, data, context)
@@ -201,8 +196,6 @@ class Execution:
                 result = await self._run_task(visit)
             case "Map":
                 result = await self._run_map(visit)
-            case "Parallel":
-                result = await self._run_branches(visit)
             case _:
                 raise StateFailed("States.Runtime", f"States of the type {kind} are not run here")
         if "ResultSelector" in state:
@@ -211,33 +204,15 @@ class Execution:
         path = state.get("OutputPath", "$")
         return next_state, {} if path is None else read_path(path, output, context)
 
-    def _context(self, frame: Frame, item: Mapping[str, Any]) -> dict[str, Any]:
+    def _context(self, item: Mapping[str, Any]) -> dict[str, Any]:
         record = self.record
-        context: dict[str, Any] = {
-            "Execution": {
-                "Id": record.arn,
-                "Name": record.name,
-                "StartTime": _time(record.started),
-                "Input": json.loads(record.input),
-                "RoleArn": "arn:aws:iam::123456789012:role/layover",
-            },
-            "StateMachine": {"Id": record.machine, "Name": record.machine.rsplit(":", 1)[-1]},
-            "State": {
-                "Name": frame.state,
-                "EnteredTime": _time(frame.entered),
-                "RetryCount": sum(frame.attempts.values()),
-            },
-        }
+        context: dict[str, Any] = {"Execution": {"Id": record.arn, "Name": record.name}}
         return {**context, **({"Map": {"Item": item}} if item else {})}
 
     async def _wait(self, visit: _Visit) -> None:
-        frame, state = visit.frame, visit.state
+        frame = visit.frame
         if frame.deadline is None:
-            if "Timestamp" in state or "TimestampPath" in state:
-                at = state.get("Timestamp") or visit.read(state["TimestampPath"])
-                frame.deadline = datetime.fromisoformat(at).timestamp()
-            else:
-                frame.deadline = self._now() + visit.seconds("Seconds", 0)
+            frame.deadline = self._now() + visit.seconds("Seconds", 0)
             # The time of its end, not the time left: a restart makes the wait no longer.
             self._save(frame, [], is_transition=False)
         await asyncio.sleep(max(0.0, frame.deadline - self._now()))
@@ -293,13 +268,9 @@ class Execution:
         items = visit.read(state.get("ItemsPath", "$"))
         if not isinstance(items, list):
             raise StateFailed("States.Runtime", "ItemsPath must lead to an array")
-        most = state.get("MaxConcurrency", 0)
-        if "MaxConcurrencyPath" in state:
-            most = visit.read(state["MaxConcurrencyPath"])
         # 0 is Step Functions' word for no limit.
-        gate = asyncio.Semaphore(most or max(1, len(items)))
-        program = state.get("ItemProcessor") or state["Iterator"]
-        selector = state.get("ItemSelector") or state.get("Parameters")
+        gate = asyncio.Semaphore(state.get("MaxConcurrency", 0) or max(1, len(items)))
+        program, selector = state["ItemProcessor"], state.get("ItemSelector")
 
         async def branch(index: int, value: Any) -> Any:
             item = {"Index": index, "Value": value}
@@ -312,17 +283,6 @@ class Execution:
 
         return await _together([branch(index, value) for index, value in enumerate(items)])
 
-    async def _run_branches(self, visit: _Visit) -> list[Any]:
-        state = visit.state
-        branch_input = visit.fill(state["Parameters"]) if "Parameters" in state else visit.data
-        item = visit.context.get("Map", {}).get("Item", {})
-        return await _together(
-            [
-                self._walk(program, f"{visit.frame.path}/{index}", branch_input, item)
-                for index, program in enumerate(state["Branches"])
-            ]
-        )
-
 
 async def _together(branches: list[Any]) -> list[Any]:
     """Return all outputs in order. The first branch that fails ends the others."""
@@ -332,7 +292,7 @@ async def _together(branches: list[Any]) -> list[Any]:
     finally:
         for task in tasks:
             task.cancel()
-        # Only when all have ended may the Map or Parallel go on: a branch that still wrote would change a
+        # Only when all have ended may the Map go on: a branch that still wrote would change a
         # state that was left.
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -349,10 +309,6 @@ def _choose(visit: _Visit) -> str:
 def make_uuid(dice: Dice) -> str:
     """Return a random UUID."""
     return str(UUID(int=dice.bits(128), version=4))
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _enter_event(program: Program, frame: Frame) -> dict[str, Any]:

@@ -110,11 +110,6 @@ class Records:
             ((created_at,),) = connection.execute(query, row).fetchall()
             return float(created_at)
 
-    def delete_machine(self, arn: str) -> None:
-        """Delete a machine. Its executions stay."""
-        with self._storage.transaction() as connection:
-            connection.execute("DELETE FROM sfn_machines WHERE arn = ?", (arn,))
-
     def start(self, machine: dict[str, Any], arn: str, name: str, text: str) -> tuple[Record, bool]:
         """Return an execution, and whether it is new. The same name and input give the open execution again,
         so that a start can be repeated. Raises StatesError if the name is taken."""

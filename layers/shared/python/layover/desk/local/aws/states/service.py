@@ -44,9 +44,6 @@ class StepFunctions:
         self._is_stopping = False
         self._operations: dict[str, Callable[[Document], Document]] = {
             "CreateStateMachine": self._create_state_machine,
-            "UpdateStateMachine": self._update_state_machine,
-            "DescribeStateMachine": self._describe_state_machine,
-            "DeleteStateMachine": self._delete_state_machine,
             "ListStateMachines": self._list_state_machines,
             "StartExecution": self._start_execution,
             "StopExecution": self._stop_execution,
@@ -112,30 +109,6 @@ class StepFunctions:
             arn, name, request["definition"], request["roleArn"]
         )
         return {"stateMachineArn": arn, "creationDate": created_at}
-
-    def _update_state_machine(self, request: Document) -> Document:
-        machine = self._machine(request["stateMachineArn"])
-        definition = request.get("definition") or machine["definition"]
-        _check_definition(definition)
-        role = request.get("roleArn") or machine["role"]
-        self._records.save_machine(machine["arn"], machine["name"], definition, role)
-        return {"updateDate": machine["created"]}
-
-    def _describe_state_machine(self, request: Document) -> Document:
-        machine = self._machine(request["stateMachineArn"])
-        return {
-            "stateMachineArn": machine["arn"],
-            "name": machine["name"],
-            "status": "ACTIVE",
-            "definition": machine["definition"],
-            "roleArn": machine["role"],
-            "type": "STANDARD",
-            "creationDate": machine["created"],
-        }
-
-    def _delete_state_machine(self, request: Document) -> Document:
-        self._records.delete_machine(request["stateMachineArn"])
-        return {}
 
     def _list_state_machines(self, _: Document) -> Document:
         machines = [
