@@ -19,7 +19,6 @@ from layover.desk.local.aws.states.errors import StateFailed, StatesError
 from layover.errors import RetryableError
 from layover.inmemory.model import ScriptedModel, say
 from layover.inmemory.sealer import InMemorySealer
-from layover.inmemory.sender import InMemorySender
 from layover.inmemory.table import InMemoryTable
 from layover.plugins.memory.compaction.compact import compact
 from layover.plugins.memory.extract import extract
@@ -50,6 +49,7 @@ from layover.values.runs.payload import (
     TurnPayload,
 )
 from simulation.world import BEGINNING, Process, World, loop_time
+from support.inmemory.sender import InMemorySender
 from support.worlds.loops import LoopDeadline
 
 OBSERVER: Mapping[str, Any] = {"observer": lambda _: say("* INFO (00:00) words")}

@@ -50,8 +50,6 @@ from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.metrics import InMemoryMetrics
 from layover.inmemory.model import ScriptedModel
 from layover.inmemory.sealer import InMemorySealer
-from layover.inmemory.sender import InMemorySender
-from layover.inmemory.sockets import InMemoryLater, InMemorySockets
 from layover.inmemory.stores.compaction import InMemoryCompaction
 from layover.inmemory.stores.entries import InMemoryEntries
 from layover.inmemory.stores.memory import InMemoryMemory
@@ -60,7 +58,6 @@ from layover.inmemory.stores.personal import InMemoryPersonal
 from layover.inmemory.stores.recall import InMemoryRecall
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.inmemory.table import InMemoryTable
-from layover.inmemory.tracing import InMemoryTracing
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.driver import InProcess
@@ -163,6 +160,9 @@ from layover.ports.memory.personal import PersonalStore
 from layover.ports.table import Table
 from layover.records.migrate import Migrator
 from layover.sockets.delivery import DeliveryQueue
+from support.inmemory.sender import InMemorySender
+from support.inmemory.sockets import InMemoryLater, InMemorySockets
+from support.inmemory.tracing import InMemoryTracing
 
 aborts: tuple[type[Aborts], ...] = (AbortsHere,)
 allowance: tuple[type[Allowance], ...] = (NoAllowance, TableAllowance)

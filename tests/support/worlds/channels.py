@@ -10,13 +10,13 @@ from layover import Agent, Approval, tool
 from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.approvals import decide as approvals
 from layover.inmemory.model import call, say
-from layover.inmemory.sender import InMemoryMessage, InMemorySender
 from layover.plugins.people.notify import notify
 from layover.plugins.people.queue import notify_all
 from layover.plugins.people.turns import Turns
 from layover.ports.channels import ChannelPorts, Sender
 from layover.values.channels import Address, Channels, Person
 from layover.values.deployment.access import Actor
+from support.inmemory.sender import InMemoryMessage, InMemorySender
 from support.worlds.runs import Bench, Power, Powered
 
 URL = "https://layover.example.com"

@@ -9,7 +9,6 @@ from typing import Any, cast
 from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
 from layover.inmemory.blobs import InMemoryBlobs
-from layover.inmemory.sockets import InMemoryLater, InMemorySockets, in_memory_sockets
 from layover.inmemory.table import InMemoryTable
 from layover.ports import EventSink, NoSink, RunLog
 from layover.ports.table import Table
@@ -19,6 +18,7 @@ from layover.sockets.delivery import DeliveryQueue, SocketDelivery
 from layover.values.runs.event import DataEvent, Event
 from layover.values.runs.run import FinishReason, Outcome, Status
 from layover.values.socket import Connection, Subscription
+from support.inmemory.sockets import InMemoryLater, InMemorySockets, in_memory_sockets
 from support.worlds.services import ANN, ServiceBench
 
 

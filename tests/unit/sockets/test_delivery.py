@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from layover.errors import Fenced
-from layover.inmemory.sockets import InMemorySockets
 from layover.inmemory.table import InMemoryTable
 from layover.inprocess.drives import NoDeadline
 from layover.keys import CONNECTION, connection_key
@@ -25,6 +24,7 @@ from layover.runs.turn import turn
 from layover.sockets.delivery import STALE, frame
 from layover.values.runs.payload import RunPayload
 from layover.values.socket import Claim, Subscription
+from support.inmemory.sockets import InMemorySockets
 from support.worlds.services import ANN
 from support.worlds.sockets import SocketBench
 

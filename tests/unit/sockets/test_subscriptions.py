@@ -12,7 +12,6 @@ import pytest
 from functions.sockets.routes import answer
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.errors import NotFound, RetryableError
-from layover.inmemory.sockets import InMemorySockets
 from layover.inmemory.table import InMemoryTable
 from layover.ports.table import Action
 from layover.runs.accept import StartRun, start_run
@@ -22,6 +21,7 @@ from layover.threads import threads as thread_service
 from layover.values.deployment.access import Actor
 from layover.values.lease import MAX_SOCKETS
 from layover.values.socket import MAX_FOLLOWERS, Claim
+from support.inmemory.sockets import InMemorySockets
 from support.worlds.services import ANN, BOB
 from support.worlds.sockets import SocketBench
 

@@ -12,7 +12,6 @@ from layover.adapters.journal.deliveries import CLAIMED
 from layover.approvals.bus import publish
 from layover.errors import RetryableError
 from layover.inmemory.metrics import InMemoryMetrics
-from layover.inmemory.sender import InMemorySender
 from layover.keys import Keys
 from layover.plugins.people.links import find_link
 from layover.ports.channels import ChannelBusy, ChannelPorts, ChannelRefused
@@ -20,6 +19,7 @@ from layover.runs.cancel import cancel
 from layover.values.channels import Address, Notice, NoticeLinks
 from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
+from support.inmemory.sender import InMemorySender
 from support.worlds.channels import (
     ANN,
     BEA,

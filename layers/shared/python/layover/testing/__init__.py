@@ -24,9 +24,6 @@ from layover.inmemory.model import (
 )
 from layover.values.message import ToolResultPart
 
-MemoryMetrics = InMemoryMetrics
-"""Its name in releases before the first."""
-
 __all__ = [
     "HashingEmbedder",
     "InMemoryMetrics",
