@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 
 from layover.desk.local.agents_module import LoadReport
-from layover.desk.local.development import Reloader, problem_of, problems_of
+from layover.desk.local.development import Reloader, problems_of
 from layover.desk.local.functions.log_lines import format_entry
 from layover.desk.local.runner import model_notice
 from layover.desk.local.serve import variables_of
@@ -234,6 +234,30 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
     )
 
 
+@pytest.mark.parametrize(
+    ("schema", "data"),
+    [
+        ({"type": "string"}, "..."),
+        ({"enum": ["red", "blue"]}, "red"),
+        ({"type": "array", "items": {"type": "integer"}}, []),
+        (
+            {
+                "properties": {"n": {"type": "integer"}, "who": {"$ref": "#/$defs/Who"}, "b": {}},
+                "required": ["n", "who"],
+            },
+            {"n": 0, "who": "..."},
+        ),
+    ],
+)
+def test_form_has_a_value_to_replace_for_each_field_that_is_required(
+    told: Told, schema: dict[str, Any], data: Any
+) -> None:
+    told.watch.on_item(None, meta("running"))
+    told.watch.on_event(asked(kind="input", resume_schema=schema))
+    body = shlex.split(told.lines[0][0].splitlines()[-1])[-1]
+    assert json.loads(body) == {"attempt": 1, "data": data}
+
+
 def test_call_that_waits_for_an_account_says_how_to_connect_it_or_to_do_without(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     wants = {"connection": "github", "authorize_url": "https://accounts.example.com/?state=s"}
@@ -300,8 +324,7 @@ def test_a_tool_error_is_shown_with_the_lines_of_its_source(tmp_path: Path) -> N
 
 async def test_a_model_that_does_not_answer_is_said() -> None:
     # Port 9 of this machine: nothing listens there.
-    problem = await problem_of({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, [])
-    assert problem is not None
+    (problem,) = await problems_of({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, [])
     assert "no model answers at http://127.0.0.1:9/v1" in problem
 
 
@@ -329,17 +352,16 @@ async def test_a_mistyped_model_is_said_with_the_nearest(
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         given = {"OPENAI_BASE_URL": f"http://127.0.0.1:{server.server_port}"}
-        problem = await problem_of(given, [model])
+        (problem,) = await problems_of(given, [model])
         server.shutdown()
         thread.join()
-    assert problem is not None
     assert f" does not list {meant}: check LAYOVER_MODEL" in problem
 
 
 async def test_a_provider_that_lists_no_models_is_no_problem() -> None:
     with FakeOpenAI() as provider:
         given = {"OPENAI_BASE_URL": provider.base_url, "OPENAI_API_KEY": "k"}
-        assert await problem_of(given, ["openai/any"]) is None
+        assert await problems_of(given, ["openai/any"]) == []
 
 
 class ModelServer(BaseHTTPRequestHandler):

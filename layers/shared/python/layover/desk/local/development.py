@@ -188,11 +188,6 @@ async def _problem_at(server: _Server, providers: Iterable[str]) -> str | None:
     return None
 
 
-async def problem_of(variables: Mapping[str, str], models: Sequence[str]) -> str | None:
-    """Return the first line of `problems_of`; None if there is none."""
-    return next(iter(await problems_of(variables, models)), None)
-
-
 def _meant(model: str, served: Iterable[str], providers: Iterable[str]) -> str:
     """Return the name that was probably meant, in brackets; empty if none is near."""
     if (mistyped := mistyped_provider(model, providers)) is not None:

@@ -24,7 +24,7 @@ from layover.desk.local.aws.storage import StorageFailed
 from layover.desk.local.channels import ChannelServices
 from layover.desk.local.functions.clock_file import ClockFile
 from layover.desk.local.functions.execution_environment import FunctionSpec
-from layover.desk.local.functions.invocation import REGION, Invocation, InvokeResult
+from layover.desk.local.functions.invocation import REGION
 from layover.desk.local.functions.lambda_service import LambdaService
 from layover.desk.local.functions.log_lines import LogWatch
 from layover.desk.local.health import Health
@@ -114,7 +114,7 @@ class Runner:
         self._stack = AsyncExitStack()
         self._data = settings.data.resolve()
         self._front_server: HttpServer | None = None
-        self._functions: LambdaService | None = None
+        self.functions = LambdaService(concurrency=settings.concurrency)
         self._aws: AwsServer | None = None
         self._clock: ClockFile | None = None
         self._sockets: WebSocketFront
@@ -147,12 +147,6 @@ class Runner:
         """Base URL of the HTTP API."""
         assert self._front_server is not None
         return self._front_server.url
-
-    @property
-    def functions(self) -> LambdaService:
-        """The Lambda service."""
-        assert self._functions is not None
-        return self._functions
 
     @property
     def aws(self) -> AwsServer:
@@ -191,10 +185,9 @@ class Runner:
             self._stack.callback(self._loading.cancel)
         self._prepare_folders()
         # The port first: nothing else is worth starting if it is taken.
-        self._sockets = WebSocketFront(_Late(self))
-        late = _Late(self)
-        health = self._health.answer
-        front = Front(late, websocket=self._sockets.serve, streaming=late, health=health)
+        functions, health = self.functions, self._health.answer
+        self._sockets = WebSocketFront(functions)
+        front = Front(functions, websocket=self._sockets.serve, streaming=functions, health=health)
         self._front = front
         self._front_server = HttpServer(Cors(front, self.settings.origins), self.settings.port)
         self._say_who_locks()
@@ -270,11 +263,10 @@ class Runner:
         self._stack.callback(sys.setswitchinterval, interval)
 
     async def _start_aws(self) -> None:
-        self._functions = LambdaService(concurrency=self.settings.concurrency)
         try:
             store = self._data / "aws.sqlite"
             queued = [event.value for event in BusEvent] if self._channels is not None else []
-            self._aws = AwsServer(self._functions, self._sockets, store, self._watch, queued=queued)
+            self._aws = AwsServer(self.functions, self._sockets, store, self._watch, queued=queued)
         except StorageFailed as error:
             raise RunnerFailed(str(error)) from error
         self._serve_channels()
@@ -286,9 +278,9 @@ class Runner:
         for name in self.settings.function_names():
             waits = name in ("api", "streams")
             most = self.settings.api_concurrency if waits else self.settings.concurrency
-            self._functions.add(self._spec(name, common), most)
-        await self._functions.start()
-        self._stack.push_async_callback(self._functions.stop)
+            self.functions.add(self._spec(name, common), most)
+        await self.functions.start()
+        self._stack.push_async_callback(self.functions.stop)
         self._stack.push_async_callback(self._stop_executions)
 
     def _read_channels(self) -> Channels | None:
@@ -491,19 +483,6 @@ class Runner:
             return Response.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
         self.functions.notices_readers = notices
         return Response.json({"noticed": notices})
-
-
-class _Late:
-    """The Lambda service of a runner that is still starting."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-    async def invoke(self, name: str, payload: bytes) -> InvokeResult:
-        return await self._runner.functions.invoke(name, payload)
-
-    async def stream(self, name: str, payload: bytes) -> Invocation:
-        return await self._runner.functions.stream(name, payload)
 
 
 class _StandIn:

@@ -64,14 +64,13 @@ Service = Callable[[str, str, Mapping[str, str], bytes], tuple[int, Mapping[str,
 class Front:
     """The front: every HTTP request becomes an event for the function `api`; `/_local/*` is answered here.
 
-    Hosts other than this machine's names are refused on every path. `local` maps (method, path) to a function
-    that answers with the request's body; `websocket` serves the connections of that kind; `streaming` the
-    requests that ask for a stream; `health` answers HEALTH_PATH for a system that is not whole."""
+    Hosts other than this machine's names are refused on every path. `websocket` serves the connections of
+    that kind; `streaming` the requests that ask for a stream; `health` answers HEALTH_PATH for a system that
+    is not whole."""
 
     def __init__(
         self,
         functions: Functions,
-        local: Mapping[tuple[str, str], LocalRoute] | None = None,
         websocket: WebSocket | None = None,
         streaming: Streaming | None = None,
         health: Callable[[], Response | None] = lambda: None,
@@ -80,11 +79,11 @@ class Front:
         self._health = health
         self._streaming = streaming
         self._websocket = websocket
-        self._local = dict(local or {})
+        self._local: dict[tuple[str, str], LocalRoute] = {}
         self._services: dict[str, Service] = {}
 
     def add_local(self, method: str, path: str, answer: LocalRoute) -> None:
-        """Answer `method path` here."""
+        """Answer `method path` here, by what `answer` makes of the request's body."""
         self._local[method, path] = answer
 
     def add_service(self, prefix: str, answer: Service) -> None:
