@@ -181,7 +181,7 @@ async def test_refused_connection_of_the_demo_is_not_tried_again() -> None:
 
     def ask() -> None:
         conversation = Conversation(url, Console(quiet=True), threading.Event())
-        conversation._step_functions().list_state_machines()
+        conversation._step_functions().list_executions(stateMachineArn="arn")
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()

@@ -44,7 +44,6 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "context",
     [
-        {"database": "mysql"},
         {"stage": "Not A Name"},
         {"retain": "perhaps"},
         # Tokens that the provider made for other applications would be taken.
@@ -329,12 +328,6 @@ def test_key_of_a_provider_in_a_refused_setting_is_not_repeated(tmp_path: Path) 
     with pytest.raises(ValueError, match=r"providers\.deep: no option 'api_key': did you") as error:
         said(kept(tmp_path, "dev", f'{{"providers": {address}}}'))
     assert "sk-secret" not in str(error.value)
-
-
-def test_stage_of_the_form_that_is_gone_is_told_what_to_do(tmp_path: Path) -> None:
-    for context in ({"database": "express"}, kept(tmp_path, "dev", '{"database": "express"}')):
-        with pytest.raises(ValueError, match=r"database=express is gone.*Remove `database`"):
-            said(context)
 
 
 def test_nothing_said_is_a_deployment_that_keeps_its_data() -> None:

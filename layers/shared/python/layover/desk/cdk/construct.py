@@ -1,5 +1,6 @@
 """Layover as a construct, for a stack of one's own. The repository's stack is made of it."""
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -66,23 +67,6 @@ from layover.desk.cdk.settings import Provider, Settings
 from layover.desk.shipped import release
 from layover.values.deployment.access import CONNECTED
 
-PROPS = (
-    "agents",
-    "settings",
-    "vpc",
-    "function_subnets",
-    "database_subnets",
-    "database",
-    "user_pool",
-    "user_pool_domain",
-    "issuer",
-    "audience",
-    "client_id",
-    "tool_policies",
-    "domain",
-    "packages",
-    "requirements",
-)
 UNNAMED = "Default"
 """The id that the CDK leaves out of logical ids: resources below it are called as if they were in the stack
 itself."""
@@ -158,7 +142,10 @@ class Layover(Construct):
         **unknown: Never,
     ) -> None:
         super().__init__(scope, id)
-        refuse_unknown(unknown, PROPS)
+        parameters = inspect.signature(Layover.__init__).parameters.values()
+        refuse_unknown(
+            unknown, [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+        )
         place = None if agents is None else agents_at(agents)
         more = {
             "agents": place.stem if place else None,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -234,8 +234,6 @@ class Settings(BaseModel):
     makes everything anew."""
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several stages."""
-    database: Literal["vpc"] = "vpc"
-    """Aurora Serverless v2 in private subnets, the only form."""
     retain: bool = True
     """Data outlives the stack: the table and the bucket stay, and the cluster leaves a snapshot. `false`
     leaves nothing."""
@@ -442,16 +440,6 @@ class Settings(BaseModel):
     vpc_cidr: str = "10.42.0.0/20"
     vpc_zones: int = 2
     """Aurora requires two."""
-
-    @field_validator("database", mode="before")
-    @classmethod
-    def _is_in_a_vpc(cls, value: object) -> object:
-        if value == "express":
-            raise ValueError(
-                "database=express is gone: CloudFormation cannot make such a cluster. Remove `database` "
-                "from the stage's file: without it the cluster is in private subnets"
-            )
-        return value
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from layover.desk.local.aws.dynamodb import items, queries, transactions
@@ -37,12 +38,12 @@ class DynamoDB:
         self._tables = Tables()
         storage.create(SCHEMA)
         self._operations: dict[str, Callable[[Document], Document]] = {
-            "GetItem": self._get_item,
-            "PutItem": lambda request: self._write("Put", request),
-            "UpdateItem": lambda request: self._write("Update", request),
-            "DeleteItem": lambda request: self._write("Delete", request),
-            "Query": self._query,
-            "Scan": self._scan,
+            "GetItem": partial(self._read, queries.get),
+            "PutItem": partial(self._write, "Put"),
+            "UpdateItem": partial(self._write, "Update"),
+            "DeleteItem": partial(self._write, "Delete"),
+            "Query": partial(self._read, queries.query),
+            "Scan": partial(self._read, queries.scan),
             "TransactWriteItems": self._transact_write,
             "CreateTable": self._create_table,
             "ListTables": self._list_tables,
@@ -79,10 +80,10 @@ class DynamoDB:
         with self._storage.transaction() as connection:
             return items.expire(connection, self._tables.get(connection, name), now.timestamp())
 
-    def _get_item(self, request: Document) -> Document:
+    def _read(self, query: Callable[..., Document], request: Document) -> Document:
         with self._storage.reading() as connection:
             table = self._tables.get(connection, request["TableName"])
-            return queries.get(connection, table, request)
+            return query(connection, table, request)
 
     def _write(self, kind: str, request: Document) -> Document:
         with self._storage.transaction() as connection:
@@ -92,16 +93,6 @@ class DynamoDB:
         # After the transaction: a listener may ask the store, and must hear of nothing that was rolled back.
         self._tell([done])
         return answer_of(write, done, request)
-
-    def _query(self, request: Document) -> Document:
-        with self._storage.reading() as connection:
-            table = self._tables.get(connection, request["TableName"])
-            return queries.query(connection, table, request)
-
-    def _scan(self, request: Document) -> Document:
-        with self._storage.reading() as connection:
-            table = self._tables.get(connection, request["TableName"])
-            return queries.scan(connection, table, request)
 
     def _transact_write(self, request: Document) -> Document:
         with self._storage.transaction() as connection:

@@ -44,7 +44,6 @@ class StepFunctions:
         self._is_stopping = False
         self._operations: dict[str, Callable[[Document], Document]] = {
             "CreateStateMachine": self._create_state_machine,
-            "ListStateMachines": self._list_state_machines,
             "StartExecution": self._start_execution,
             "StopExecution": self._stop_execution,
             "DescribeExecution": lambda request: _describe(
@@ -54,7 +53,6 @@ class StepFunctions:
             "GetExecutionHistory": self._get_execution_history,
             "SendTaskSuccess": self._send_task_success,
             "SendTaskFailure": self._send_task_failure,
-            "SendTaskHeartbeat": lambda _: {},
         }
 
     def call(self, operation: str, request: Document) -> Document:
@@ -109,18 +107,6 @@ class StepFunctions:
             arn, name, request["definition"], request["roleArn"]
         )
         return {"stateMachineArn": arn, "creationDate": created_at}
-
-    def _list_state_machines(self, _: Document) -> Document:
-        machines = [
-            {
-                "stateMachineArn": each["arn"],
-                "name": each["name"],
-                "type": "STANDARD",
-                "creationDate": each["created"],
-            }
-            for each in self._records.machines()
-        ]
-        return {"stateMachines": machines}
 
     def _machine(self, arn: str) -> Document:
         for each in self._records.machines():
