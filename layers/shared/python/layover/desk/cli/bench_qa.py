@@ -8,12 +8,12 @@ from pathlib import Path
 
 from layover import wiring
 from layover.declare.agent import Agent
-from layover.desk.cli.client import USAGE
 from layover.desk.cli.evals import NotRun, add_variables, require_models
-from layover.desk.evals.qa.data import DataInvalid, read_data
+from layover.desk.evals.qa.data import read_data
 from layover.desk.evals.qa.learner import Models
 from layover.desk.evals.qa.measure import Measure, measure, setup_of
-from layover.desk.evals.qa.results import Results, ResultsInvalid, figures, report
+from layover.desk.evals.qa.results import Results, figures, report
+from layover.desk.failures import report_failure
 from layover.ports import ChatModel, Embedder
 from layover.testing import HashingEmbedder
 from layover.values.text import drop_controls
@@ -37,6 +37,7 @@ class Request:
     continue_from: Path | None = None
 
 
+@report_failure
 def main(request: Request, model: ChatModel | None = None, embedder: Embedder | None = None) -> int:
     """Measure, print the report, and return the exit code: 0 if every question has an answer and a verdict, 1
     if some have none, 2 if nothing could be asked. `model`, `embedder`: in place of the environment's."""
@@ -62,9 +63,8 @@ def main(request: Request, model: ChatModel | None = None, embedder: Embedder | 
         if request.json is not None:
             text = json.dumps(figures(setup, results), indent=1, ensure_ascii=False)
             request.json.write_text(f"{text}\n", "utf-8")
-    except (NotRun, DataInvalid, ResultsInvalid, OSError) as error:
-        print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
-        return USAGE
+    except OSError as error:
+        raise NotRun(str(error)) from error
     except KeyboardInterrupt:
         if path := request.continue_from:
             print(drop_controls(f"layover: --continue {path} goes on with it"), file=sys.stderr)

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from layover.desk.failures import CommandFailed, report_failure
 from layover.desk.local.doors import LOCAL_HEADER, LOOPBACK
 from layover.values.deployment.access import DISCOVERY, RESOURCE_HEADER
 
@@ -23,13 +23,12 @@ REFUSED, USAGE, NO_ANSWER = 1, 2, 3
 failed, and may work later."""
 
 
-class ApiError(Exception):
+class ApiError(CommandFailed):
     """An error answer of the API, in one line, and the exit code of a command that ends with it.
     `status`: of the HTTP answer, if there was one."""
 
     def __init__(self, message: str, exit_code: int, status: int | None = None) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+        super().__init__(message, exit_code)
         self.status = status
 
 
@@ -165,13 +164,13 @@ def _wrong_field(error: dict[str, Any]) -> str:
     return f"{'.'.join(map(str, error['loc'][1:]))}: {error['msg']}"
 
 
+@report_failure
 def redrive(who: Callable[[], tuple[str, str]], run_id: str, owner: str = "") -> int:
     """Redrive a run in a fresh execution, as `who` (URL and token), for its owner if the token is another
     user's. Print the result, and return the exit code."""
     try:
         run = Api(*who(), owner=owner).post(f"/runs/{quote(run_id, safe='')}/redrive")
     except ApiError as error:
-        print(f"layover: {run_id}: {error}", file=sys.stderr)
-        return error.exit_code
+        raise ApiError(f"{run_id}: {error}", error.exit_code) from error
     print(f"{run['id']}: {run['status']}, a fresh execution drives it")
     return 0

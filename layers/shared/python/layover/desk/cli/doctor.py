@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from layover.desk.cli.client import NO_AGENTS, USAGE, Api, ApiError
 from layover.desk.cli.releases import releases
 from layover.desk.cli.tokens import LOCAL, LOCAL_USER, TokenFile, caller
+from layover.desk.failures import report_failure
 from layover.desk.local.doors import LOOPBACK
 from layover.errors import unknown_agent
 from layover.project import Project
@@ -159,6 +160,7 @@ def _usage_line(usage: dict[str, Any]) -> str:
     return f"answered with {usage['total_tokens']} tokens ({price})"
 
 
+@report_failure
 def main(
     url: str,
     user: str,
@@ -173,18 +175,12 @@ def main(
     """Examine a deployment as the user who is signed in there, or a system on this machine (`local`, if no
     `url` says where) as `user`, or as its own user where nobody has signed in. `stage`: of the deployment
     whose release is compared."""
-    try:
-        is_here = (
-            urlsplit(url).hostname in LOOPBACK and not tokens.has(url) if url else not tokens.last()
-        )
-        who = user or (LOCAL_USER if is_here else "")
-        where, token = caller(url, who, "", tokens, local)
-        doctor = Doctor(
-            Api(where, token),
-            Api(where, ""),
-            releases=lambda: releases(project, stage).check(),
-        )
-        return doctor.examine(agent, run=run)
-    except ApiError as error:
-        print(f"layover: {error}", file=sys.stderr)
-        return error.exit_code
+    is_here = (
+        urlsplit(url).hostname in LOOPBACK and not tokens.has(url) if url else not tokens.last()
+    )
+    who = user or (LOCAL_USER if is_here else "")
+    where, token = caller(url, who, "", tokens, local)
+    doctor = Doctor(
+        Api(where, token), Api(where, ""), releases=lambda: releases(project, stage).check()
+    )
+    return doctor.examine(agent, run=run)

@@ -11,16 +11,16 @@ from pathlib import Path
 from layover import wiring
 from layover.clock import SystemClock
 from layover.declare.agent import Agent
-from layover.desk.cli.client import USAGE
 from layover.desk.cli.serve_options import NoAgents, Options, settings_of
 from layover.desk.evals.cases import CaseFile
 from layover.desk.evals.outcome import Outcome
 from layover.desk.evals.play import Play
-from layover.desk.evals.read import CasesInvalid, read_cases
+from layover.desk.evals.read import read_cases
 from layover.desk.evals.report import Head, json_of, junit_of, lines_of
-from layover.desk.evals.runs_file import RunsFile, RunsInvalid, Setup
+from layover.desk.evals.runs_file import RunsFile, Setup
 from layover.desk.evals.stubs import StubsInvalid, check_stubs
 from layover.desk.evals.suite import evaluate
+from layover.desk.failures import CommandFailed, report_failure
 from layover.desk.local.agents_module import import_agents
 from layover.desk.local.serve import variables_of
 from layover.errors import unknown_agent
@@ -37,7 +37,7 @@ _NO_MODEL = (
 )
 
 
-class NotRun(Exception):
+class NotRun(CommandFailed):
     """Nothing was run. The message says why, and what to do."""
 
 
@@ -59,6 +59,7 @@ class Request:
     continue_from: Path | None = None
 
 
+@report_failure
 def main(request: Request, project: Project | None) -> int:
     """Run the cases, print the report, and return the exit code: 0 if all held, 1 if some did not, 2 if
     nothing could be run."""
@@ -76,9 +77,6 @@ def main(request: Request, project: Project | None) -> int:
             write(request.json, json_of(head, file.cases, outcomes))
         if runs is not None and runs.problem is not None:
             raise NotRun(runs.problem)
-    except (NotRun, CasesInvalid, StubsInvalid, RunsInvalid) as error:
-        print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
-        return USAGE
     except KeyboardInterrupt:
         if path := request.runs or request.continue_from:
             print(drop_controls(f"layover: --continue {path} goes on with it"), file=sys.stderr)

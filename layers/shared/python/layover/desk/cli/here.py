@@ -1,11 +1,8 @@
 """The project that a command is run in."""
 
-import sys
 from pathlib import Path
 
-import typer
-
-from layover.desk.cli.client import USAGE
+from layover.desk.failures import CommandFailed
 from layover.project import FILE, Project, ProjectInvalid, find
 
 INIT = "`layover init NAME` makes a project"
@@ -16,16 +13,14 @@ def current() -> Project | None:
     try:
         return find(Path.cwd())
     except ProjectInvalid as error:
-        print(f"layover: {error}", file=sys.stderr)
-        raise typer.Exit(USAGE) from error
+        raise CommandFailed(str(error)) from error
 
 
 def required() -> Project:
     """Return the project of the current folder. Without one the command ends."""
     project = current()
     if project is None:
-        print(f"layover: no {FILE} in {Path.cwd()} or above it: {INIT}", file=sys.stderr)
-        raise typer.Exit(USAGE)
+        raise CommandFailed(f"no {FILE} in {Path.cwd()} or above it: {INIT}")
     return project
 
 

@@ -1,6 +1,5 @@
 """`layover eval add`: a run of a system becomes a case of an eval file."""
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -9,12 +8,13 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.declare.agent import Agent
-from layover.desk.cli.client import USAGE, Api, ApiError
+from layover.desk.cli.client import Api, ApiError
 from layover.desk.cli.evals import NotRun, agents_of, write
 from layover.desk.evals.keep import CaseDraft, beginning, draft_case
-from layover.desk.evals.read import CasesInvalid, text_of
+from layover.desk.evals.read import text_of
 from layover.desk.evals.stubs import tools_for_stubs
 from layover.desk.evals.write import with_case
+from layover.desk.failures import report_failure
 from layover.project import Project
 from layover.values.runs.run import Status
 from layover.values.text import drop_controls
@@ -36,25 +36,22 @@ class Request:
     owner: str = ""
 
 
+@report_failure
 def main(request: Request, who: Callable[[], tuple[str, str]], project: Project | None) -> int:
     """Add the run to the file as `who` (URL and token), say where and what is left to do, and return the exit
     code."""
+    agents = agents_of(request.agents, project)
     try:
-        agents = agents_of(request.agents, project)
         api = Api(*who(), owner=request.owner)
         run = api.get(f"/runs/{quote(request.run_id, safe='')}")
         if not Status(run["status"]).over:
             raise NotRun(f"{request.run_id} is {run['status']}: a case needs a run that is over")
         agent = agents.get(run["agent"])
         draft = _draft(api, run, agent, request.name)
-        folder = project.root if project is not None else Path.cwd()
-        _add(draft, request.to or folder / "evals" / f"{run['agent']}.yaml", run)
     except ApiError as error:
-        print(f"layover: {request.run_id}: {drop_controls(str(error))}", file=sys.stderr)
-        return error.exit_code
-    except (NotRun, CasesInvalid) as error:
-        print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
-        return USAGE
+        raise ApiError(f"{request.run_id}: {error}", error.exit_code) from error
+    folder = project.root if project is not None else Path.cwd()
+    _add(draft, request.to or folder / "evals" / f"{run['agent']}.yaml", run)
     if agent is None:
         print(f"The agent {run['agent']} is not here: see which of its stubs answer its tools.")
     return 0

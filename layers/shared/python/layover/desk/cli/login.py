@@ -2,7 +2,6 @@
 loopback."""
 
 import hmac
-import sys
 import time
 import webbrowser
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from layover.desk.cli.client import REFUSED, USAGE, Api, ApiError
 from layover.desk.cli.oidc import Provider, SignInAttempt, over_tls
 from layover.desk.cli.tokens import TokenFile, Tokens, tokens_of
+from layover.desk.failures import report_failure
 from layover.values.deployment.access import DISCOVERY
 
 PORT = 8976
@@ -22,6 +22,7 @@ SIGN_IN_TIMEOUT_S = 300.0
 _PAGE = b"<!doctype html><meta charset=utf-8><title>Layover</title><p>You may close this page.</p>"
 
 
+@report_failure
 def login(
     url: str,
     tokens: TokenFile,
@@ -30,13 +31,9 @@ def login(
     patience_s: float = SIGN_IN_TIMEOUT_S,
 ) -> int:
     """Sign in and keep the tokens. Return the exit code."""
-    try:
-        signed_in = sign_in(url, port, browse, patience_s)
-        agents = Api(url, signed_in.access).get("/agents")["items"]
-        tokens.save(url, signed_in)
-    except ApiError as error:
-        print(f"layover: {error}", file=sys.stderr)
-        return error.exit_code
+    signed_in = sign_in(url, port, browse, patience_s)
+    agents = Api(url, signed_in.access).get("/agents")["items"]
+    tokens.save(url, signed_in)
     print(f"signed in to {url}: {', '.join(a['name'] for a in agents) or 'no agents'}")
     return 0
 

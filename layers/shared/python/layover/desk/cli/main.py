@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from layover.desk.failures import CommandFailed, report_failure
+
 _MISSING_EXTRA = (
     "layover: the command line needs the extra `local`: pip install 'layover[local]' "
     "(in a checkout: make dev)"
@@ -79,11 +81,7 @@ def init(
     if not name.strip():
         raise typer.BadParameter("NAME is empty: write a folder, or `.` for this one")
     root = Path(name)
-    try:
-        outcome = scaffold.make_project(root, template)
-    except scaffold.NotMade as error:
-        print(f"layover: {error}", file=sys.stderr)
-        raise typer.Exit(1) from error
+    outcome = scaffold.make_project(root, template)
     for path in outcome.written:
         print(f"made  {root / path}")
     for path in outcome.left:
@@ -116,16 +114,12 @@ def dev(
     from layover.errors import unknown_name
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    try:
-        settings = serve_options.settings_of(
-            here.current(),
-            serve_options.Options(
-                port, agents, data, dict(map(parse_timeout, timeout or ())), tuple(origin or ())
-            ),
-        )
-    except serve_options.NoAgents as error:
-        print(f"layover: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
+    settings = serve_options.settings_of(
+        here.current(),
+        serve_options.Options(
+            port, agents, data, dict(map(parse_timeout, timeout or ())), tuple(origin or ())
+        ),
+    )
     functions = settings.function_names()
     if unknown := sorted(settings.timeouts.keys() - set(functions)):
         text = unknown_name("function", unknown[0], functions)
@@ -342,8 +336,7 @@ def _about_stack(
             more=more or (),
         )
     except ValueError as error:
-        print(f"layover: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
+        raise CommandFailed(str(error)) from error
     raise typer.Exit(deploying.main(request, ThisMachine()))
 
 
@@ -371,15 +364,11 @@ def chat(
 
     Every line of a pipe is a message. The end of input ends it. Ctrl-C cancels an answer. Exits with 1
     where the last answer failed."""
-    from layover.desk.cli import client, here
+    from layover.desk.cli import here
     from layover.desk.cli.chat import loop
     from layover.desk.cli.chat.terminal import screen
 
-    try:
-        api = loop.connect(url, user, _tokens(), here.local_url())
-    except client.ApiError as error:
-        print(f"layover: {error}", file=sys.stderr)
-        raise typer.Exit(error.exit_code) from error
+    api = loop.connect(url, user, _tokens(), here.local_url())
     history = Path(typer.get_app_dir("layover")) / "chat_history"
     command = loop.command_of(url, user)
     raise typer.Exit(loop.main(api, screen(history), agent or name, thread, command))
@@ -753,11 +742,10 @@ def inspect_server(
         headers = service.headers_of(header or (), os.environ)
         lines: list[str] = service.inspect(url, name=name, headers=headers, private=private)
     except DefinitionError as error:
-        print(f"layover: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
+        raise CommandFailed(str(error)) from error
     except ToolServerError as error:
-        print(f"layover: the server {url}: {error}", file=sys.stderr)
-        raise typer.Exit(3 if error.retryable else 1) from error
+        exit_code = 3 if error.retryable else 1
+        raise CommandFailed(f"the server {url}: {error}", exit_code) from error
     for line in lines:
         print(line)
 
@@ -765,7 +753,7 @@ def inspect_server(
 def run() -> None:
     """Run a command. If a library of the extra is missing, say what to install."""
     try:
-        app()
+        sys.exit(report_failure(app)())
     except ModuleNotFoundError as error:
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         in_layover = str(frame.f_globals.get("__name__")).startswith("layover.")

@@ -8,27 +8,26 @@ from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
-from layover.desk.cli.client import NO_ANSWER, REFUSED, Api, ApiError
+from layover.desk.cli.client import NO_ANSWER, REFUSED, Api
+from layover.desk.failures import report_failure
 
 Who = Callable[[], tuple[str, str]]
 """URL and token."""
 _PAGE = 100
 
 
+@report_failure
 def list_runs(who: Who, filters: Mapping[str, str], limit: int, *, as_json: bool) -> int:
     """Print up to `limit` runs, the newest first, a line each. The exit code."""
     wishes: dict[str, object] = {name: value for name, value in filters.items() if value}
-    try:
-        api, items, cursor = Api(*who()), list[dict[str, Any]](), ""
-        while len(items) < limit:
-            wishes["limit"] = min(_PAGE, limit - len(items))
-            page = api.get("/operate/runs", **wishes, **({"cursor": cursor} if cursor else {}))
-            items += page["items"]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
-    except ApiError as error:
-        return _refused(error)
+    api, items, cursor = Api(*who()), list[dict[str, Any]](), ""
+    while len(items) < limit:
+        wishes["limit"] = min(_PAGE, limit - len(items))
+        page = api.get("/operate/runs", **wishes, **({"cursor": cursor} if cursor else {}))
+        items += page["items"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
     for run in items:
         print(json.dumps(run) if as_json else _line(run))
     if not items and not as_json:
@@ -36,12 +35,10 @@ def list_runs(who: Who, filters: Mapping[str, str], limit: int, *, as_json: bool
     return 0
 
 
+@report_failure
 def summarise(who: Who, since: str, *, as_json: bool) -> int:
     """Print counts of all users' runs. The exit code."""
-    try:
-        summary = Api(*who()).get("/operate/summary", **({"since": since} if since else {}))
-    except ApiError as error:
-        return _refused(error)
+    summary = Api(*who()).get("/operate/summary", **({"since": since} if since else {}))
     if as_json:
         print(json.dumps(summary))
         return 0
@@ -64,13 +61,11 @@ def summarise(who: Who, since: str, *, as_json: bool) -> int:
     return 0
 
 
+@report_failure
 def show(who: Who, run_id: str, *, content: bool, as_json: bool) -> int:
     """Print a run step by step. The exit code."""
     query = {"content": "true"} if content else {}
-    try:
-        run = Api(*who()).get(f"/operate/runs/{quote(run_id, safe='')}", **query)
-    except ApiError as error:
-        return _refused(error)
+    run = Api(*who()).get(f"/operate/runs/{quote(run_id, safe='')}", **query)
     if as_json:
         print(json.dumps(run))
         return 0
@@ -87,13 +82,11 @@ def show(who: Who, run_id: str, *, content: bool, as_json: bool) -> int:
     return 0
 
 
+@report_failure
 def act(who: Who, what: str, run_ids: Sequence[str], reason: str) -> int:
     """Cancel, redrive or deny runs, and print what became of each. The exit code."""
     more = {"reason": reason} if reason else {}
-    try:
-        answer = Api(*who()).post(f"/operate/runs/{what}", ids=list(run_ids), **more)
-    except ApiError as error:
-        return _refused(error)
+    answer = Api(*who()).post(f"/operate/runs/{what}", ids=list(run_ids), **more)
     worst = 0
     for item in answer["items"]:
         problem = item.get("problem")
@@ -131,8 +124,3 @@ def _call(call: Mapping[str, Any]) -> str:
     if call["settled_at"]:
         words.append(f"settled at {call['settled_at']}" + (", an error" * call["is_error"]))
     return ", ".join([*words, f"{call['args_bytes']} B in, {call['result_bytes']} B out"])
-
-
-def _refused(error: ApiError) -> int:
-    print(f"layover: {error}", file=sys.stderr)
-    return error.exit_code

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from layover.desk import shipped
+from layover.desk.failures import CommandFailed
 from layover.errors import unknown_name
 from layover.project import FILE
 
@@ -21,8 +22,10 @@ _TRY = "try.md"
 APP = "python3 -m infra.app"
 
 
-class NotMade(Exception):
+class NotMade(CommandFailed):
     """No project was made. The message says why, and what to do."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 Cognito's pages enroll one only where the pool requires it; elsewhere its API does, with one's own token."""
 
-import sys
 import webbrowser
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +10,14 @@ from urllib.parse import quote
 from layover.desk.cli.client import REFUSED, USAGE, ApiError
 from layover.desk.cli.login import PORT, SIGN_IN_TIMEOUT_S, sign_in
 from layover.desk.cli.users import POOL
+from layover.desk.failures import report_failure
 
 SCOPE = "openid aws.cognito.signin.user.admin"
 """A token that may change its own user, and may not call the API."""
 ATTEMPTS = 3
 
 
+@report_failure
 def enroll(
     url: str,
     port: int = PORT,
@@ -25,15 +26,11 @@ def enroll(
     patience_s: float = SIGN_IN_TIMEOUT_S,
 ) -> int:
     """Sign in only for this, show the secret, and check a first code. Returns the exit code."""
-    try:
-        signed_in = sign_in(url, port, browse, patience_s, scope=SCOPE)
-        pool = POOL.fullmatch(signed_in.issuer)
-        if pool is None:
-            raise ApiError(f"users of {signed_in.issuer} get a second factor there", USAGE)
-        add_factor(_cognito(pool[1]), signed_in.access, ask)
-    except ApiError as error:
-        print(f"layover: {error}", file=sys.stderr)
-        return error.exit_code
+    signed_in = sign_in(url, port, browse, patience_s, scope=SCOPE)
+    pool = POOL.fullmatch(signed_in.issuer)
+    if pool is None:
+        raise ApiError(f"users of {signed_in.issuer} get a second factor there", USAGE)
+    add_factor(_cognito(pool[1]), signed_in.access, ask)
     print("from now on you are asked for a code of this app when you sign in")
     return 0
 

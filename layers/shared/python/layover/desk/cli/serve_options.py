@@ -7,12 +7,13 @@ from pathlib import Path
 
 from layover.desk import shipped
 from layover.desk.cli.here import INIT
+from layover.desk.failures import CommandFailed
 from layover.desk.local.serve import variables_of
 from layover.desk.local.settings import Settings
 from layover.project import FILE, AgentsModule, DevSettings, Project, parse_agents
 
 
-class NoAgents(ValueError):
+class NoAgents(CommandFailed):
     """There is no module of agents to serve. The message says how to name one."""
 
 

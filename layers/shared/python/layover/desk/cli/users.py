@@ -2,12 +2,12 @@
 
 import re
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from layover.desk.cdk.deployed import find
 from layover.desk.cdk.settings import Settings
+from layover.desk.failures import CommandFailed, report_failure
 from layover.errors import unknown_name
 from layover.project import DeploySettings
 
@@ -18,23 +18,26 @@ Client = Callable[..., Any]
 """As `boto3.client`."""
 
 
-class NotDone(Exception):
+class NotDone(CommandFailed):
     """The message says why, and what to do."""
 
+    exit_code = 1
 
+
+@report_failure
 def token(name: str, groups: Sequence[str] = ()) -> int:
     """Print who stands for such a user on this machine, where every name is a user. The exit code."""
     who = f"{name};groups={','.join(groups)}" if groups else name
     wrong = next((each for each in (name, *groups) if not PLAIN.fullmatch(each)), None)
     if wrong is not None:
         text = "is not a name on this machine: blanks, commas and semicolons separate there"
-        print(f"layover: {wrong!r} {text}", file=sys.stderr)
-        return 1
+        raise NotDone(f"{wrong!r} {text}")
     print(f"nothing is made: on this machine every name is a user. Authorization: Bearer dev:{who}")
     print(f"layover chat --user {shlex.quote(who)}")
     return 0
 
 
+@report_failure
 def add(
     email: str,
     stage: str | None,
@@ -52,15 +55,12 @@ def add(
     try:
         url = _add(email, at.stage if stage is None else stage, client or _client_at(at), groups)
     except (NoCredentialsError, NoRegionError) as error:
-        print(f"layover: {_without(error)}", file=sys.stderr)
-        return 1
-    except (NotDone, BotoCoreError) as error:
-        print(f"layover: {error}", file=sys.stderr)
-        return 1
+        raise NotDone(_without(error)) from error
+    except BotoCoreError as error:
+        raise NotDone(str(error)) from error
     except ClientError as error:
         message = error.response.get("Error", {}).get("Message", "AWS refused")
-        print(f"layover: {message}", file=sys.stderr)
-        return 1
+        raise NotDone(message) from error
     if groups:
         print(f"{email} is in {', '.join(groups)}; tokens know a group from the next sign-in on")
     if url is not None:

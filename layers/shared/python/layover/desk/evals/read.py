@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from layover.desk.evals.cases import CaseFile
+from layover.desk.failures import CommandFailed
 from layover.errors import unknown_name
 from layover.values.base import MAX_DEPTH, strict_json, too_deep
 from layover.values.refusals import refusal
@@ -16,7 +17,7 @@ Place = tuple[int | str, ...]
 _NO_MORE = "contains itself, or nests too deep"
 
 
-class CasesInvalid(ValueError):
+class CasesInvalid(CommandFailed):
     """The file cannot be used. The message has a line for everything that is wrong, with its place and what
     to do."""
 

@@ -12,6 +12,7 @@ from layover.declare.agent import Agent
 from layover.declare.tools.delegate import with_handoffs
 from layover.desk.evals.cases import Case
 from layover.desk.evals.outcome import Outcome
+from layover.desk.failures import CommandFailed
 from layover.engine.frames.definition import definition_of
 from layover.values.base import Value, compact_json
 
@@ -21,7 +22,7 @@ Runs = Mapping[tuple[str, int], Outcome]
 _BEGIN_ANEW = "begin anew with --runs and another file"
 
 
-class RunsInvalid(ValueError):
+class RunsInvalid(CommandFailed):
     """The evaluation cannot go on from the file. The message says why, and what to do."""
 
 

@@ -13,10 +13,11 @@ from layover.declare.tools.signature import ToolArgs
 from layover.declare.tools.tool import AnyTool, Tool
 from layover.desk.evals.cases import Stub
 from layover.desk.evals.compare import is_part
+from layover.desk.failures import CommandFailed
 from layover.errors import unknown_name
 
 
-class StubsInvalid(ValueError):
+class StubsInvalid(CommandFailed):
     """A stub answers no tool that there is. The message says which one, and what to do."""
 
 

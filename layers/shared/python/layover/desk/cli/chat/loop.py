@@ -1,7 +1,6 @@
 """The conversation: a line in, a run followed to its end, the next line."""
 
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,11 +14,18 @@ from layover.desk.cli.chat.calls import signature
 from layover.desk.cli.chat.commands import COMMAND, Client, Commands, Talk
 from layover.desk.cli.chat.decisions import SaidInstead, decide, is_for_others
 from layover.desk.cli.chat.terminal import Silence, Terminal
-from layover.desk.cli.client import NO_AGENTS, NO_ANSWER, REFUSED, USAGE, Api, ApiError
+from layover.desk.cli.client import (
+    NO_AGENTS,
+    NO_ANSWER,
+    REFUSED,
+    USAGE,
+    Api,
+    ApiError,
+)
 from layover.desk.cli.tokens import LOCAL, LOCAL_USER, TokenFile
+from layover.desk.failures import report_failure
 from layover.desk.local.doors import LOOPBACK
 from layover.errors import unknown_agent
-from layover.values.text import drop_controls
 
 Json = dict[str, Any]
 LONG_POLL_S = 20
@@ -383,6 +389,7 @@ def choose(api: Client, agent: str | None) -> str:
     return agent or names[0]
 
 
+@report_failure
 def main(
     api: Client,
     terminal: Terminal,
@@ -398,9 +405,6 @@ def main(
         talk = Talk(choose(api, agent), thread_id, command)
         chat = Chat(api, terminal, talk)
         chat.hold()
-    except ApiError as error:
-        print(drop_controls(f"layover: {error}"), file=sys.stderr)
-        return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     if talk.runs > 1:

@@ -1,30 +1,28 @@
 """`layover models`: its options, and the environment that it looks at."""
 
 import os
-import sys
 from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from layover.desk.cli.client import USAGE
 from layover.desk.cli.evals import NotRun, agents_of
 from layover.desk.cli.models.listing import json_of, lines_of, list_models, of_stage
+from layover.desk.failures import report_failure
 from layover.errors import unknown_name
 from layover.project import Project
 from layover.values.deployment.environment import Environment
 
 
+@report_failure
 def main(agents: str | None, stage: str | None, project: Project | None, *, as_json: bool) -> int:
     """Print the listing, and return the exit code: 0, or 2 if there are no agents or no such stage."""
+    loaded = agents_of(agents, project)
+    variables = _variables_of(stage, project)
     try:
-        loaded = agents_of(agents, project)
-        variables = _variables_of(stage, project)
         environment = Environment.model_validate(dict(variables))
-    except NotRun as error:
-        return _refuse(str(error))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        return _refuse(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        raise NotRun(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     listing = list_models(loaded, environment, variables)
     print(json_of(listing) if as_json else "\n".join(lines_of(listing)))
     return 0
@@ -41,8 +39,3 @@ def _variables_of(stage: str | None, project: Project | None) -> Mapping[str, st
     if stage not in stages:
         raise NotRun(unknown_name("stage", stage, stages))
     return of_stage(stages[stage], project.settings.deploy.region)
-
-
-def _refuse(problem: str) -> int:
-    print(f"layover: {problem}", file=sys.stderr)
-    return USAGE

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from layover.clock import MICROSECOND
+from layover.desk.failures import CommandFailed
 from layover.values.base import Time, Value
 
 _STEP = timedelta(seconds=1)
@@ -21,7 +22,7 @@ _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
 _LONGMEMEVAL_TIME = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?: \(\w+\))? (\d\d):(\d\d)")
 
 
-class DataInvalid(ValueError):
+class DataInvalid(CommandFailed):
     """The file cannot be measured. The message says why."""
 
 

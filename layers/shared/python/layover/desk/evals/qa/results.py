@@ -9,10 +9,11 @@ from pydantic import ValidationError
 
 from layover.desk.evals.qa.judge import PAIRS
 from layover.desk.evals.report import interval
+from layover.desk.failures import CommandFailed
 from layover.values.base import Value, compact_json
 
 
-class ResultsInvalid(ValueError):
+class ResultsInvalid(CommandFailed):
     """The measurement cannot go on from the file. The message says why, and what to do."""
 
 
