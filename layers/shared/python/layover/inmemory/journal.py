@@ -1,7 +1,5 @@
 """The journal in memory: the same logic over a table that is a dict."""
 
-from collections.abc import Callable
-
 from layover.adapters.journal.journal import table_journal
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.table import InMemoryTable
@@ -11,10 +9,8 @@ from layover.ports import Blobs, Clock, Journal, Table
 def in_memory_journal(
     clock: Clock,
     blobs: Blobs | None = None,
-    on_change: Callable[[], None] | None = None,
     table: Table | None = None,
 ) -> Journal:
-    """Return a journal that ends with the process, or with `table`. `on_change` is called after every write
-    to the table in memory."""
-    table = InMemoryTable(on_change) if table is None else table
+    """Return a journal that ends with the process, or with `table`."""
+    table = InMemoryTable() if table is None else table
     return table_journal(table, blobs or InMemoryBlobs(), clock)

@@ -16,6 +16,7 @@ from layover.ports.table import (
 from layover.ports.table.evaluate import copy_of
 
 _PROJECTED = {"pk", "sk", "gsi1pk", "gsi1sk", *LISTED}
+"""The part of an item that the owner's index has."""
 
 
 class InMemoryTable:
@@ -59,7 +60,8 @@ class InMemoryTable:
         beyond: Callable[[Item], bool] = lambda i: (  # noqa: E731
             after is None or (i["gsi1sk"] > after if forward else i["gsi1sk"] < after)
         )
-        return [copy_of(_projected(i)) for i in items if beyond(i)][:limit]
+        visible = ({n: v for n, v in i.items() if n in _PROJECTED} for i in items if beyond(i))
+        return [copy_of(i) for i in visible][:limit]
 
     async def due(self, partition: str, until: str, limit: int) -> list[tuple[str, str]]:
         """Keys in the watch index with a sort key <= `until`."""
@@ -119,8 +121,3 @@ def _check_key(pk: str, sk: str = " ") -> None:
         # A lone surrogate is none of Unicode's characters: encoding it raises a ValueError as well.
         if not 0 < len(text.encode()) <= most:
             raise ValueError(f"a {name} key has 1 to {most} bytes")
-
-
-def _projected(item: Item) -> Item:
-    """Return the part of an item that the owner's index has."""
-    return {name: value for name, value in item.items() if name in _PROJECTED}

@@ -85,7 +85,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         session = boto3.Session(**account(arguments))
         if NEW in arguments:
-            return int(not (settings.protects and _is_new(settings, session)))
+            return int(
+                not (
+                    settings.protects
+                    and is_new(settings, session.client, _place(settings, session))
+                )
+            )
         if (caution := streaming_caution(session.region_name)) is not None:
             print(caution, file=sys.stderr)
         wrong = list(_wrong(settings, session))
@@ -109,10 +114,6 @@ def _wrong(settings: Settings, session: Any) -> Iterator[str]:
     if (much := too_much(settings, concurrency(session.client("lambda")))) is not None:
         yield much
     yield from problems(settings, session.client, _place(settings, session))
-
-
-def _is_new(settings: Settings, session: Any) -> bool:
-    return is_new(settings, session.client, _place(settings, session))
 
 
 def _place(settings: Settings, session: Any) -> Place | None:

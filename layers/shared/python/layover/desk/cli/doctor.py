@@ -65,9 +65,9 @@ class Doctor:
         checks depend on earlier ones; only on the comparison of releases none depends."""
         compared = 0 if self.releases is None else self._take("releases", self.releases)
         checks: list[tuple[str, Callable[[], str]]] = [
-            ("health", self._health),
+            ("health", lambda: str(self.stranger.get("/healthz")["status"])),
             ("strangers", self._strangers),
-            ("sign-in", self._agents),
+            ("sign-in", lambda: ", ".join(self._names()) or NO_AGENTS),
             ("database", self._database),
             ("sockets", self._sockets),
         ]
@@ -85,9 +85,6 @@ class Doctor:
             return error.exit_code
         return 0
 
-    def _health(self) -> str:
-        return str(self.stranger.get("/healthz")["status"])
-
     def _strangers(self) -> str:
         try:
             self.stranger.get("/agents")
@@ -96,9 +93,6 @@ class Doctor:
                 return "refused without a token"
             raise
         raise ApiError("the API answers without a token: check its authorizer", 1)
-
-    def _agents(self) -> str:
-        return ", ".join(self._names()) or NO_AGENTS
 
     def _database(self) -> str:
         agent = next(iter(self._names()), "none")

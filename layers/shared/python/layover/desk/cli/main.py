@@ -173,12 +173,6 @@ User = Annotated[str, typer.Option(help="Who owns the run; of a system on this m
 Owner = Annotated[str, typer.Option(help="Who owns the run, for a token that may act for users.")]
 
 
-def _check_one_caller(user: str, token: str) -> None:
-    """Raise typer.BadParameter if both say who asks."""
-    if user and token:
-        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
-
-
 evals = typer.Typer(
     cls=_Evals, help="Run an agent on cases: FILE, or a command.", no_args_is_help=True
 )
@@ -607,7 +601,8 @@ def _caller(url: str, user: str, token: str, *, scopes: str = "") -> Callable[[]
     """Return who asks. `scopes`: those of a name on this machine."""
     from layover.desk.cli import here, tokens
 
-    _check_one_caller(user, token)
+    if user and token:
+        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
     name = f"{user};scopes={scopes}" if user and scopes else user
     return partial(tokens.caller, url, name, token=token, tokens=_tokens(), local=here.local_url())
 

@@ -25,7 +25,7 @@ def command_of(project: Project, arguments: Sequence[str], folder: Path) -> list
     pytest_arguments = [_absolute(each, folder) for each in arguments]
     places = (
         []
-        if any(map(_is_place, pytest_arguments))
+        if any(Path(each.partition("::")[0]).is_absolute() for each in pytest_arguments)
         else [os.path.relpath(project.tests, project.root)]
     )
     options = ["--rootdir", str(project.root), "--asyncio-mode", "auto"]
@@ -62,7 +62,3 @@ def _absolute(argument: str, folder: Path) -> str:
     if argument.startswith("-") or not path.exists():
         return argument
     return f"{path}{separator}{test}"
-
-
-def _is_place(argument: str) -> bool:
-    return Path(argument.partition("::")[0]).is_absolute()

@@ -10,7 +10,7 @@ from layover.approvals.decide import ACCEPTS, Verdict
 from layover.declare.agent import Agent
 from layover.declare.result import Result
 from layover.declare.schemas.render import as_text
-from layover.desk.evals.cases import ApprovalExpectation, Case, ScriptStep
+from layover.desk.evals.cases import Case, ScriptStep
 from layover.desk.evals.check import failures_of
 from layover.desk.evals.compare import is_part
 from layover.desk.evals.outcome import Asked, Call, Outcome
@@ -98,7 +98,8 @@ async def _drive(agent: Agent, case: Case, approvals: list[Asked]) -> Result[Any
     result = await agent.generate(case.input, thread_id=THREAD, resource_id=OWNER)
     while result.status == "suspended":
         pending = result.pending[0]
-        expected = _expected(left, pending.tool_name, pending.args)
+        fitting = (e for e in left if e.tool == pending.tool_name and is_part(e.args, pending.args))
+        expected = next(fitting, None)
         is_taken = expected is not None and Verdict(expected.decide) in ACCEPTS[pending.kind]
         decision = expected.decide if expected is not None and is_taken else None
         args = pending.args if isinstance(pending.args, dict) else {}
@@ -110,10 +111,6 @@ async def _drive(agent: Agent, case: Case, approvals: list[Asked]) -> Result[Any
         decide = agent.approve if decision == "approve" else agent.deny
         result = await decide(result.run_id, pending.tool_call_id, reason=_REASON)
     return result
-
-
-def _expected(left: list[ApprovalExpectation], tool: str, args: Any) -> ApprovalExpectation | None:
-    return next((e for e in left if e.tool == tool and is_part(e.args, args)), None)
 
 
 async def _lay_down(runtime: Runtime, agent: Agent, case: Case) -> None:

@@ -74,7 +74,11 @@ def json_of(head: Head, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> s
     """Return everything, as JSON. `outcomes` are runs of these cases. The share of the whole counts cases, of
     which one holds if all its runs did; `cost_usd` is without the judges, and null if a price is unknown."""
     keys, results = keys_of(cases), by_case(outcomes)
-    inputs = {case.name: _words(case) for case in cases}
+    inputs = {
+        # Without files and data.
+        case.name: "\n".join(part.text for part in case.input if isinstance(part, TextPart))
+        for case in cases
+    }
     listed = [
         {
             "name": name,
@@ -102,11 +106,6 @@ def json_of(head: Head, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> s
 
 def _shares(holding: int, total: int) -> dict[str, Any]:
     return {"share": holding / total, "interval": list(interval(holding, total))}
-
-
-def _words(case: Case) -> str:
-    """Return what the user says in a case, without files and data."""
-    return "\n".join(part.text for part in case.input if isinstance(part, TextPart))
 
 
 def junit_of(outcomes: Sequence[Outcome], suite: str, agent: str) -> str:

@@ -36,7 +36,8 @@ def with_case(text: str, file: Path, agent: str, case: Mapping[str, Any], note: 
         whole["cases"].append(case)
         return _as_json(whole)
     longer = f"{text.rstrip()}\n{_item(case, note, _indent(text))}"
-    if not _has_cases(longer, file, (*earlier.cases, *_cases_of([case]))):
+    added = CaseFile.model_validate({"cases": [case]}).cases
+    if not _has_cases(longer, file, (*earlier.cases, *added)):
         raise CasesInvalid(
             f"{file}: a case can be added only where `cases` is the last key, with a line for each: "
             "move it to the end, or name another file"
@@ -49,10 +50,6 @@ def _has_cases(text: str, file: Path, cases: tuple[Case, ...]) -> bool:
         return parse_cases(text, file).cases == cases
     except CasesInvalid:
         return False
-
-
-def _cases_of(cases: list[Mapping[str, Any]]) -> tuple[Case, ...]:
-    return CaseFile.model_validate({"cases": cases}).cases
 
 
 def _indent(text: str) -> int:

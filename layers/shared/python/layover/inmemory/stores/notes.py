@@ -142,7 +142,8 @@ class InMemoryNotes:
     ) -> NoteWrite:
         """Replace the value if the note has this version (None: whatever version it has)."""
         note = self._shelf.note(owner, key)
-        if self._is_gone(owner, key):
+        thread_id = _thread(key)
+        if thread_id is not None and not self._alive(owner, thread_id):
             return NoteWrite(note=note, stored=False)
         if expected_version is not None and note.version != expected_version:
             return NoteWrite(note=note, stored=note.version > 0 and note.value == value)
@@ -181,7 +182,3 @@ class InMemoryNotes:
     ) -> tuple[LoggedAttempt, ...]:
         """Return the newest attempts (of one task), oldest first."""
         return self._shelf.attempts(owner, thread_id, task, limit)
-
-    def _is_gone(self, owner: str, key: NoteKey) -> bool:
-        thread_id = _thread(key)
-        return thread_id is not None and not self._alive(owner, thread_id)

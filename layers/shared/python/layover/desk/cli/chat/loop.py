@@ -62,16 +62,13 @@ class Chat:
 
     def hold(self) -> None:
         """Talk until `/exit` or the end of input. Raises ApiError if nothing can go on."""
-        self._greet()
+        if self._terminal.interactive:
+            self._terminal.note(f"{self._talk.agent}: /help lists commands, /exit ends")
         if self._talk.thread_id is not None and not self._go_on(self._talk.thread_id):
             return
         while (line := self._next_line()) is not None:
             if not self._do(line.strip()):
                 break
-
-    def _greet(self) -> None:
-        if self._terminal.interactive:
-            self._terminal.note(f"{self._talk.agent}: /help lists commands, /exit ends")
 
     def _next_line(self) -> str | None:
         while True:

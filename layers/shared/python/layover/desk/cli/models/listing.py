@@ -1,7 +1,7 @@
 """`layover models`: the providers and models that a deployment can reach. Asks nobody."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
@@ -74,10 +74,12 @@ def list_models(
     agents: Mapping[str, Agent], environment: Environment, variables: Mapping[str, str]
 ) -> Listing:
     """Return what this environment can reach. `variables`: the process's, for the keys that it names."""
-    return Listing(
-        tuple(_providers(environment, variables)),
-        tuple(_models(agents, environment, variables)),
-    )
+    models = [
+        _line(agent, model, environment, variables)
+        for agent in agents.values()
+        for model in (environment.model if agent.model is None else agent.model, *agent.fallbacks)
+    ]
+    return Listing(tuple(_providers(environment, variables)), tuple(models))
 
 
 def _providers(environment: Environment, variables: Mapping[str, str]) -> Iterator[ProviderLine]:
@@ -115,19 +117,6 @@ def _how_to_add(name: str) -> str:
     address = {"base_url": row.base_url} | ({"api_key_env": row.key} if row.key else {})
     added = f"set LAYOVER_PROVIDERS={json.dumps({name: address})}"
     return f"{added} and {row.key}" if row.key else added
-
-
-def _models(
-    agents: Mapping[str, Agent], environment: Environment, variables: Mapping[str, str]
-) -> Iterator[ModelLine]:
-    for agent in agents.values():
-        for model in _names(agent, environment):
-            yield _line(agent, model, environment, variables)
-
-
-def _names(agent: Agent, environment: Environment) -> Iterable[str]:
-    """Return the agent's models in order."""
-    return (environment.model if agent.model is None else agent.model, *agent.fallbacks)
 
 
 def _line(

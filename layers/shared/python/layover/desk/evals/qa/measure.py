@@ -49,7 +49,9 @@ def setup_of(data: Data, models: Models, embedder: Embedder) -> Setup:
 
 async def measure(how: Measure, data: Data, results: Results, tell: Callable[[str], None]) -> None:
     """Ask and judge what has no result yet."""
-    questions = _questions(data, how.limit)
+    questions = [question for each in data.conversations for question in each.questions][
+        : how.limit
+    ]
     twice = {question.id for question in _sample(questions, how.again)}
     done = {each.id for each in results.answered if each.right is not None}
     open_ids = {question.id for question in questions} - done
@@ -117,11 +119,6 @@ async def _converse(
 
 async def _judge(how: Measure, question: str, reference: str, answer: str) -> Judgement:
     return await judge(how.model, how.models.judge, question, reference, answer)
-
-
-def _questions(data: Data, limit: int | None) -> list[Question]:
-    questions = [question for each in data.conversations for question in each.questions]
-    return questions if limit is None else questions[:limit]
 
 
 def _sample(questions: Sequence[Question], number: int) -> Sequence[Question]:

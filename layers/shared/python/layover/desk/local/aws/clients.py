@@ -23,12 +23,11 @@ def session(key: AccessKey) -> boto3.Session:
     return boto3.Session(botocore_session=core, region_name=REGION)
 
 
-def make_client(service: Any, endpoint_url: str, key: AccessKey, read_timeout: float = 60.0) -> Any:
+def make_client(service: Any, endpoint_url: str, key: AccessKey) -> Any:
     """Return a client of the local services: without retries and proxy, with connections for 64 threads."""
     config = Config(
         retries={"total_max_attempts": 1},
         proxies={},
-        read_timeout=read_timeout,
         max_pool_connections=64,
         parameter_validation=False,
     )

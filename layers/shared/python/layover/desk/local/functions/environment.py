@@ -25,11 +25,11 @@ from layover.desk.local.output import keep_output_harmless
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+def die_with(parent: int) -> None:
     """Have the kernel end this process when its parent dies, even by SIGKILL (Linux only). Elsewhere only the
     runner's own stop ends it. Exits at once if the parent is gone already."""
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(number))
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     # After the request to the kernel, not before: a parent that died between the two is seen here.
     if os.getppid() != parent:
         raise SystemExit(1)

@@ -36,10 +36,10 @@ class Response:
         return cls(status, _encode(pairs.items()), json.dumps(document).encode())
 
     @classmethod
-    def json(cls, document: object, status: HTTPStatus = HTTPStatus.OK) -> "Response":
+    def json(cls, document: object) -> "Response":
         """A JSON document."""
         headers = [(b"content-type", b"application/json")]
-        return cls(status, headers, json.dumps(document).encode())
+        return cls(HTTPStatus.OK, headers, json.dumps(document).encode())
 
 
 def http_event(scope: Mapping[str, Any], body: bytes, claims: Mapping[str, str] | None) -> Any:

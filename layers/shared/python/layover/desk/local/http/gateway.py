@@ -112,7 +112,10 @@ class Front:
 
     async def _answer(self, scope: Scope, body: bytes | None) -> Response | StreamedResponse:
         if not is_loopback(_values(scope, b"host")):
-            return _misdirected()
+            detail = (
+                "this system answers only its own machine: ask for 127.0.0.1, localhost or [::1]"
+            )
+            return Response.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
         if body is None:
             return _too_large()
         path = scope["path"]
@@ -232,7 +235,8 @@ def _claims(scope: Scope) -> dict[str, str] | None:
         return None
     name, *more = (part.strip() for part in match[2].decode("utf-8", "replace").split(";"))
     options = {
-        key.strip(): _split_list(value) for key, _, value in (m.partition("=") for m in more)
+        key.strip(): [each.strip() for each in value.split(",") if each.strip()]
+        for key, _, value in (m.partition("=") for m in more)
     }
     if not name or not options.keys() <= {"groups", "scopes"} or len(options) < len(more):
         return None
@@ -244,15 +248,6 @@ def _claims(scope: Scope) -> dict[str, str] | None:
         # As the JWT authorizer of an HTTP API passes a list on.
         claims[access.groups_claim] = f"[{' '.join(groups)}]"
     return claims
-
-
-def _split_list(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
-
-
-def _misdirected() -> Response:
-    detail = "this system answers only its own machine: ask for 127.0.0.1, localhost or [::1]"
-    return Response.problem(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
 
 
 def _unauthorized() -> Response:

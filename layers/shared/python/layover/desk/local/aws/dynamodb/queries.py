@@ -89,7 +89,10 @@ def _page(
     items_read: list[Item] = []
     size, last = 0, None
     for weight, item in rows:
-        items_read.append(_projected(item, index))
+        visible = item
+        if index is not None and index.attributes is not None:
+            visible = {name: value for name, value in item.items() if name in index.attributes}
+        items_read.append(visible)
         size += weight
         if len(items_read) == limit or size >= PAGE_BYTES:
             last = item
@@ -107,12 +110,6 @@ def _read_limit(request: Mapping[str, Any]) -> int | None:
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise ValidationError("Limit must be greater than or equal to 1")
     return limit
-
-
-def _projected(item: Item, index: Index | None) -> Item:
-    if index is None or index.attributes is None:
-        return item
-    return {name: value for name, value in item.items() if name in index.attributes}
 
 
 def _read_key_condition(
