@@ -97,7 +97,6 @@ DRAWS_AND_READS = {
     "layers/shared/python/layover/desk/evals/play.py": "the default clock of how long an answer took",
     "layers/shared/python/layover/ids.py": "the default clock and dice of ids",
     "layers/shared/python/layover/desk/local/aws/states/execution.py": "writes bits down as a UUID",
-    "layers/shared/python/layover/desk/local/aws/states/paths.py": "`States.UUID`, which we do not use",
     "layers/shared/python/layover/desk/local/aws/states/records.py": "the default clock, and a hash",
     "layers/shared/python/layover/desk/local/aws/states/service.py": "the default clock",
     "layers/shared/python/layover/runtime_client.py": "the deadline of Lambda's own, in its time",

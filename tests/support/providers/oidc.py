@@ -58,7 +58,7 @@ class Deployment:
         match path:
             case "/.well-known/layover":
                 known = {"issuer": self.issuer, "client_id": self.client_id}
-                known |= {"login_scope": self.login_scope} if self.login_scope else {}
+                known["login_scope"] = self.login_scope
                 return 200, {**known, "scope": "layover/use", "act_as_scope": "layover/act-as"}
             case "/pool/.well-known/openid-configuration":
                 found = {"issuer": self.says_issuer, "token_endpoint": self.token_endpoint}

@@ -117,8 +117,15 @@ def test_items_that_dynamodb_does_not_keep_are_refused(table: Table, item: Any) 
 @pytest.mark.parametrize(
     "update",
     [
-        *("SET sk = :v", "SET a.b = :v", "SET a = :v, a = :v", "SET a = missing", "SET a"),
-        *("SET a = :v + :v", "SET t = list_append(t, :v)", "ADD t :v", "DELETE t :v"),
+        "SET sk = :v",
+        "SET a.b = :v",
+        "SET a = :v, a = :v",
+        "SET a = missing",
+        "SET a",
+        "SET a = :v + :v",
+        "SET t = list_append(t, :v)",
+        "ADD t :v",
+        "DELETE t :v",
     ],
 )
 def test_updates_that_cannot_be_are_refused_and_change_nothing(table: Table, update: str) -> None:

@@ -19,11 +19,13 @@ def trees_of(sources: Iterable[Path]) -> dict[Path, ast.Module]:
 def _files(sources: Iterable[Path]) -> Iterator[Path]:
     for source in sources:
         if source.is_dir():
-            for path in sorted(source.rglob("*.py")):
-                if not path.name.startswith("test_") and path.name != "conftest.py":
-                    yield path
+            yield from (path for path in sorted(source.rglob("*.py")) if not _is_test(path))
         elif source.is_file():
             yield source
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith("test_") or path.name == "conftest.py"
 
 
 def _tree(path: Path) -> ast.Module | None:

@@ -4,7 +4,7 @@ loopback."""
 import hmac
 import time
 import webbrowser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -54,18 +54,13 @@ def sign_in(
         raise ApiError(f"{url} names no client of {issuer} to sign in with", REFUSED)
     provider = Provider.of(issuer)
     with Callback(port) as callback:
-        attempt = SignInAttempt(client_id, callback.uri, scope or login_scope(access))
+        asked = scope or f"openid {access['login_scope'] or access['scope']}"
+        attempt = SignInAttempt(client_id, callback.uri, asked)
         page = attempt.url(provider)
         print(f"sign in with a browser of this machine:\n  {page}", flush=True)
         browse(page)
         code = callback.code(attempt.state, patience_s)
     return tokens_of(attempt.redeem(provider, code), issuer, client_id)
-
-
-def login_scope(access: Mapping[str, Any]) -> str:
-    """Return the scopes to ask for. `access`: what the deployment says of signing in; a release before
-    `login_scope` does not name it."""
-    return f"openid {access.get('login_scope') or access['scope']}"
 
 
 class Callback:

@@ -14,13 +14,18 @@ from layover.desk.local.aws.dynamodb.attributes import (
 from layover.desk.local.aws.dynamodb.errors import ValidationError
 from layover.desk.local.aws.dynamodb.parser import Expression, Tree
 
-_NOT_SERVED = (
-    # Conditions from the time before expressions (2014).
-    *("Expected", "AttributeUpdates", "ConditionalOperator", "KeyConditions", "QueryFilter"),
-    *("ScanFilter", "AttributesToGet"),
-    # The journal asks for whole items.
-    *("FilterExpression", "ProjectionExpression", "Select", "Segment"),
+_BEFORE_EXPRESSIONS = (
+    "Expected",
+    "AttributeUpdates",
+    "ConditionalOperator",
+    "KeyConditions",
+    "QueryFilter",
+    "ScanFilter",
+    "AttributesToGet",
 )
+"""Conditions from the time before there were expressions (2014)."""
+_OF_PARTS = ("FilterExpression", "ProjectionExpression", "Select", "Segment")
+"""The journal asks for whole items."""
 
 
 @dataclass
@@ -35,7 +40,7 @@ class Names:
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> "Names":
         """Read those of a request. Raises ValidationError, also for what the system does not send."""
-        if others := [name for name in _NOT_SERVED if name in request]:
+        if others := [n for n in (*_BEFORE_EXPRESSIONS, *_OF_PARTS) if n in request]:
             raise ValidationError(f"{others[0]} is not served on one machine")
         values = request.get("ExpressionAttributeValues") or {}
         read = {name: read_value(value) for name, value in values.items()}
