@@ -9,7 +9,7 @@ import pytest
 
 from layover.desk.cli.chat.commands import HELP, Talk
 from layover.desk.cli.chat.loop import Chat, choose, command_of
-from layover.desk.cli.client import ApiError
+from layover.desk.cli.client import Api, ApiError
 
 Json = dict[str, Any]
 ACTIVE = {"id": "run_1", "status": "suspended"}
@@ -32,7 +32,7 @@ def said(text: str) -> list[Json]:
 
 
 @dataclass
-class Server:
+class Server(Api):
     """Pages of events in order; an error in their place is raised. `posts`: what was sent."""
 
     pages: list[list[Json] | ApiError | type[KeyboardInterrupt]]

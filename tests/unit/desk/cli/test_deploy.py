@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadErr
 
 from layover.desk import shipped
 from layover.desk.cli.deploy import needs
-from layover.desk.cli.deploy.machine import Account, NoAccount, account_of
+from layover.desk.cli.deploy.machine import Account, Machine, NoAccount, account_of
 from layover.desk.cli.deploy.request import Request, RequestInvalid, request_of
 from layover.desk.cli.deploy.run import main
 from layover.project import FILE, Project, ProjectInvalid, read
@@ -23,7 +23,7 @@ HERE = Account("123456789012", "eu-west-1", "27")
 
 
 @dataclass
-class FakeMachine:
+class FakeMachine(Machine):
     """A machine that has everything, unless it is told otherwise."""
 
     node: str = "v22.1.0"

@@ -9,12 +9,12 @@ import pytest
 from layover.desk.cli.chat.commands import Talk
 from layover.desk.cli.chat.decisions import decide
 from layover.desk.cli.chat.loop import Chat
-from layover.desk.cli.client import ApiError
+from layover.desk.cli.client import Api, ApiError
 from unit.desk.cli.test_chat import Json, Lines, pending, said
 
 
 @dataclass
-class Runs:
+class Runs(Api):
     """An API whose runs have their own events. `starts`: id, status and first events of each run that a
     message gets; `then`: a run -> its events after a decision."""
 

@@ -249,7 +249,7 @@ def test_items_go_with_their_time_to_live_and_leave_the_index(table: Table) -> N
     table.put("3", expires={"S": "soon"})
     assert table.service.expire_items("t", datetime.fromtimestamp(200, UTC)) == 1
     assert [item["sk"]["S"] for item in table.ask("Scan")["Items"]] == ["2", "3"]
-    of_x = {"KeyConditionExpression": "kept_by = :o"}
+    of_x: dict[str, Any] = {"KeyConditionExpression": "kept_by = :o"}
     of_x |= {"ExpressionAttributeValues": {":o": {"S": "x"}}}
     assert table.ask("Query", IndexName="by-keeper", **of_x)["Count"] == 0
 

@@ -315,7 +315,7 @@ def _about_stack(
     from layover.desk.cli import here
     from layover.desk.cli.deploy import request as requests
     from layover.desk.cli.deploy import run as deploying
-    from layover.desk.cli.deploy.machine import ThisMachine
+    from layover.desk.cli.deploy.machine import Machine
 
     project = here.required()
     try:
@@ -331,7 +331,7 @@ def _about_stack(
         )
     except ValueError as error:
         raise CommandFailed(str(error)) from error
-    raise typer.Exit(deploying.main(request, ThisMachine()))
+    raise typer.Exit(deploying.main(request, Machine()))
 
 
 @app.command()

@@ -1,13 +1,14 @@
 """Commands of a conversation: `/thread`, `/agent`, `/memory`, `/files`, `/usage`, and those that decide."""
 
 import mimetypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from layover.desk.cli.chat.answer import usage_line
 from layover.desk.cli.chat.terminal import Terminal
+from layover.desk.cli.client import Api
 from layover.errors import nearest
 
 Json = dict[str, Any]
@@ -24,26 +25,6 @@ COMMAND = "layover chat"
 _MAX_THREADS = 10
 
 
-class Client(Protocol):
-    """`layover.desk.cli.client.Api`, as far as a conversation needs it."""
-
-    def get(self, path: str, **query: object) -> Any:
-        """The JSON that a GET answers. Raises ApiError."""
-        ...
-
-    def post(self, path: str, *, idempotency_key: str = "", **body: object) -> Any:
-        """The JSON that a POST answers. The same key and body get the first answer again. Raises ApiError."""
-        ...
-
-    def follow(self, path: str, **query: object) -> Iterator[Json]:
-        """Pages of events, as they arrive. Raises ApiError."""
-        ...
-
-    def upload(self, url: str, data: bytes, mime_type: str) -> None:
-        """Upload bytes to a file's `upload_url`. Raises ApiError."""
-        ...
-
-
 class Talk:
     """A conversation's state: agent, thread (made with the first message), files to send, usage. `command`
     begins another one with the same system as the same user."""
@@ -56,7 +37,7 @@ class Talk:
         self.runs = 0
         self.usage: Json = {"total_tokens": 0, "cost_usd": 0.0}
 
-    def thread(self, api: Client) -> str:
+    def thread(self, api: Api) -> str:
         """The thread's id. Raises ApiError."""
         if self.thread_id is None:
             self.thread_id = str(api.post("/threads", agent=self.agent)["id"])
@@ -83,7 +64,7 @@ class Commands:
 
     def __init__(
         self,
-        api: Client,
+        api: Api,
         terminal: Terminal,
         talk: Talk,
         go_on: Callable[[str], bool],

@@ -5,9 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.desk.cli.chat.calls import count_line, signature, vote_line, votes_of
-from layover.desk.cli.chat.commands import Client
 from layover.desk.cli.chat.terminal import Terminal
-from layover.desk.cli.client import ApiError
+from layover.desk.cli.client import Api, ApiError
 
 Json = dict[str, Any]
 LATER = "/later"
@@ -36,7 +35,7 @@ class _Declined(Exception):
         self.reason = reason
 
 
-def decide(api: Client, terminal: Terminal, pending: Json, answer: str | None = None) -> bool:
+def decide(api: Api, terminal: Terminal, pending: Json, answer: str | None = None) -> bool:
     """Ask about one call until an answer counts. Return False if the call goes on waiting, because the input
     ended or others decide. `answer`: the first answer, if the person has given it already: `y` or `n`, with a
     reason. Only an approval takes a yes. Raises SaidInstead, ApiError and KeyboardInterrupt."""
@@ -85,7 +84,7 @@ def _needs_reason(pending: Json) -> bool:
     return bool((pending.get("approval") or {}).get("reason_required"))
 
 
-def _is_connected(api: Client, terminal: Terminal, pending: Json) -> bool:
+def _is_connected(api: Api, terminal: Terminal, pending: Json) -> bool:
     """Return whether the call waits for the account no more: the person consents in a browser."""
     run = api.get(f"/runs/{quote(pending['run_id'], safe='')}")
     return not any(

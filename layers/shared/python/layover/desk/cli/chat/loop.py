@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from layover.desk.cli.chat.answer import Answer, usage_line
 from layover.desk.cli.chat.calls import signature
-from layover.desk.cli.chat.commands import COMMAND, Client, Commands, Talk
+from layover.desk.cli.chat.commands import COMMAND, Commands, Talk
 from layover.desk.cli.chat.decisions import SaidInstead, decide, is_for_others
 from layover.desk.cli.chat.terminal import Silence, Terminal
 from layover.desk.cli.client import (
@@ -44,7 +44,7 @@ class Chat:
 
     def __init__(
         self,
-        api: Client,
+        api: Api,
         terminal: Terminal,
         talk: Talk,
         pause: Callable[[float], None] = time.sleep,
@@ -304,7 +304,7 @@ class Pages(Iterator[list[Json]]):
 
     def __init__(
         self,
-        api: Client,
+        api: Api,
         run_id: str,
         after: int,
         wait: Callable[[ApiError, int], None],
@@ -373,7 +373,7 @@ def command_of(url: str, user: str) -> str:
     return f"{COMMAND} {shlex.join(word for each in options if each[1] for word in each)}".rstrip()
 
 
-def choose(api: Client, agent: str | None) -> str:
+def choose(api: Api, agent: str | None) -> str:
     """The agent of this name, or the first. Raises ApiError."""
     names = [str(each["name"]) for each in api.get("/agents", limit=100)["items"]]
     if not names:
@@ -388,7 +388,7 @@ def choose(api: Client, agent: str | None) -> str:
 
 @report_failure
 def main(
-    api: Client,
+    api: Api,
     terminal: Terminal,
     agent: str | None,
     thread_id: str | None,

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 """SSM parameter that `cdk bootstrap` makes."""
@@ -32,27 +32,8 @@ class Account:
     bootstrap: str | None
 
 
-class Machine(Protocol):
-    """The questions of a deployment to a machine."""
-
-    def program(self, name: str) -> str | None:
-        """Return the path of a program."""
-
-    def output(self, *command: str) -> str:
-        """Return what a program prints; "" if it fails."""
-
-    def has_package(self, name: str) -> bool:
-        """Return whether a Python package can be imported."""
-
-    def has_terminal(self) -> bool:
-        """Return whether somebody can answer a question."""
-
-    def account(self, profile: str | None, region: str | None) -> Account:
-        """Return the account of the credentials. Raises NoAccount."""
-
-
-class ThisMachine:
-    """The real one."""
+class Machine:
+    """The answers of this machine to what a deployment asks."""
 
     def program(self, name: str) -> str | None:
         """Return the path of a program."""
