@@ -54,8 +54,8 @@ def sign_in(
         raise ApiError(f"{url} names no client of {issuer} to sign in with", REFUSED)
     provider = Provider.of(issuer)
     with Callback(port) as callback:
-        asked = scope or f"openid {access['login_scope'] or access['scope']}"
-        attempt = SignInAttempt(client_id, callback.uri, asked)
+        scopes = scope or f"openid {access['login_scope'] or access['scope']}"
+        attempt = SignInAttempt(client_id, callback.uri, scopes)
         page = attempt.url(provider)
         print(f"sign in with a browser of this machine:\n  {page}", flush=True)
         browse(page)
