@@ -41,7 +41,7 @@ MAX_CALLS_BY_POSITION = 9
 MAX_BRANCHED = 14
 MAX_LONG_BODIES = 4
 MAX_NESTED = 10
-MAX_PRIVATE_USED_ONCE = 25
+MAX_PRIVATE_USED_ONCE = 24
 """Percent of all functions."""
 MAX_IN_PAGES = {"alone": 1, "beside": 3, "is no": 1, "of its own": 1}
 MAX_IN_STRINGS = {"alone": 9, "beside": 2, "is no": 3, "of its own": 5}
