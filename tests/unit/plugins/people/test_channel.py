@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from layover.inmemory.sender import InMemorySender
 from layover.plugins.people import channels as package
 from layover.plugins.people.channel import Channel, Form, Services
 from layover.plugins.people.channels import CHANNELS
 from layover.plugins.people.channels.twins import Outbox
 from layover.plugins.people.config import read_channels
 from layover.values.channels import Channels
+from support.inmemory.sender import InMemorySender
 from support.worlds.channels import BEA, CARL, asked
 
 FOLDERS = Path(package.__file__).parent
