@@ -14,10 +14,10 @@ import pytest
 from layover import Agent, tool
 from layover.adapters.journal.followers.connections import TableConnections
 from layover.approvals.decide import DecisionRequest, Verdict, decide
+from layover.engine.time_left import NoDeadline
 from layover.errors import LayoverError, NotFound, RetryableError
 from layover.inmemory.model import ScriptedModel, call, calls, say
 from layover.inmemory.table import InMemoryTable
-from layover.inprocess.drives import NoDeadline
 from layover.keys import EVENT_PREFIX, Keys
 from layover.plugins.people.press_book import TablePressBook
 from layover.ports.table import Action, Item, Write

@@ -43,6 +43,7 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.clock import ManualClock, SystemClock
 from layover.declare.agents.driver import Driver
 from layover.dice import SeededDice, SystemDice
+from layover.engine.time_left import NoDeadline
 from layover.ids import RandomIds, SequentialIds
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.callbacks import InMemoryCallbacks
@@ -61,7 +62,6 @@ from layover.inmemory.table import InMemoryTable
 from layover.inprocess.aborts import AbortsHere
 from layover.inprocess.background_tasks import InThisProcess
 from layover.inprocess.driver import InProcess
-from layover.inprocess.drives import NoDeadline
 from layover.invocation import LambdaDeadline
 from layover.plugins.memory.postgres.compaction import PostgresCompaction
 from layover.plugins.memory.postgres.entries import PostgresEntries

@@ -12,7 +12,7 @@ from integration.api.kit import Api, http_event
 from integration.api.test_chat import chat, chunks, responded
 from integration.api.test_chat_ids import done, edited, run_of, user
 from layover import Agent, ToolContext, tool
-from layover.inprocess.drives import NoDeadline
+from layover.engine.time_left import NoDeadline
 from layover.plugins.fronts.protocols.ui_history import parts_of
 from layover.runs.accept import StartRun, start_run
 from layover.runs.turn import turn

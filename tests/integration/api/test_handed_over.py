@@ -10,7 +10,7 @@ from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from integration.api.test_chat import HELLO, chat, newest, responded
 from layover import Agent
-from layover.inprocess.drives import NoDeadline
+from layover.engine.time_left import NoDeadline
 from layover.runs.turn import turn
 from layover.testing import ScriptedModel, call, say
 from layover.values.runs.payload import TurnPayload

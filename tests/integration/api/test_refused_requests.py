@@ -10,7 +10,7 @@ import pytest
 from functions.api.app import answer
 from integration.api.kit import Api, http_event
 from layover import Agent, BlockTopics
-from layover.inprocess.drives import NoDeadline
+from layover.engine.time_left import NoDeadline
 from layover.plugins.fronts.protocols.ag_ui import AgUiRun
 from layover.plugins.fronts.protocols.ui_messages import UiMessage
 from layover.records.threads import thread_id_of

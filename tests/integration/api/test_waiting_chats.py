@@ -13,7 +13,7 @@ from integration.api.test_chat import chat, chunks
 from integration.api.test_chat_ids import again, edited, run_of, user
 from integration.api.test_chat_messages import calls, decided, items
 from layover import Agent, tool
-from layover.inprocess.drives import NoDeadline
+from layover.engine.time_left import NoDeadline
 from layover.plugins.fronts.protocols.ui_history import parts_of
 from layover.records.threads import thread_id_of
 from layover.runs.turn import turn

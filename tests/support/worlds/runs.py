@@ -13,13 +13,13 @@ from layover.adapters.journal.journal import table_journal
 from layover.approvals import decide as approvals
 from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
+from layover.engine.time_left import NoDeadline
 from layover.errors import DecisionAlreadyMade, RetryableError
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.callbacks import InMemoryCallbacks
 from layover.inmemory.model import ScriptedModel
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.inmemory.table import InMemoryTable
-from layover.inprocess.drives import NoDeadline
 from layover.plugins.memory.compaction.compact import AHEAD, NOW, compact
 from layover.plugins.memory.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Journal, ThreadStore

@@ -16,10 +16,10 @@ from layover.approvals.token_answer import DECIDED
 from layover.clock import ManualClock
 from layover.desk.local.functions.invocation import InvokeResult
 from layover.desk.local.http.gateway import Front
+from layover.engine.time_left import NoDeadline
 from layover.ids import SequentialIds
 from layover.inmemory.callbacks import InMemoryCallbacks
 from layover.inmemory.table import InMemoryTable
-from layover.inprocess.drives import NoDeadline
 from layover.plugins.memory.episodic.rules import hash_of
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn

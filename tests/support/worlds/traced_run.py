@@ -6,8 +6,8 @@ from typing import Any
 
 from layover import Agent, Memory, tool
 from layover.approvals.token_answer import DECIDED
+from layover.engine.time_left import NoDeadline
 from layover.inmemory.model import ScriptedModel, call, say
-from layover.inprocess.drives import NoDeadline
 from layover.keys import META, Keys
 from layover.plugins.memory.extract import extract
 from layover.ports.table import Update

@@ -17,7 +17,7 @@ from layover import (
     ToolCall,
 )
 from layover.approvals.lists import list_decisions
-from layover.engine.loop import failed
+from layover.engine.progress import failed
 from layover.engine.state import RunState
 from layover.inmemory.model import call, calls, say
 from layover.recovery.give_up import attempts_used_up

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, SemanticRecall
+from layover.engine.time_left import NoDeadline
 from layover.errors import RetryableError
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.metrics import InMemoryMetrics
 from layover.inmemory.model import call, say
-from layover.inprocess.drives import NoDeadline
 from layover.keys import EVENT_PREFIX, META, Keys
 from layover.plugins.memory.extract import extract
 from layover.ports import DueCheck, RunLog

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from layover import Agent
+from layover.engine.time_left import NoDeadline
 from layover.inmemory.model import ScriptedModel, call, calls, say
-from layover.inprocess.drives import NoDeadline
 from layover.ports.allowance import NoAllowance
 from layover.recovery.sweep import sweep
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS

@@ -182,7 +182,7 @@ async def test_a_title_is_left_to_extract_only_where_the_thread_has_none() -> No
 async def test_an_execution_that_began_before_there_was_a_way_goes_by_the_status(
     ledger: Ledger,
 ) -> None:
-    from layover.inprocess.drives import NoDeadline
+    from layover.engine.time_left import NoDeadline
     from layover.runs.turn import turn
 
     bench = ledger.bench(call("pay", amount=1), say("done"))

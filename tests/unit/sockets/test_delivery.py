@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from layover.engine.time_left import NoDeadline
 from layover.errors import Fenced
 from layover.inmemory.table import InMemoryTable
-from layover.inprocess.drives import NoDeadline
 from layover.keys import CONNECTION, connection_key
 from layover.plugins.memory.extract import extract
 from layover.ports import NoSink, RunLog

@@ -1,13 +1,38 @@
-"""The events of a call's end. Pure, so that whoever finds an end that is journaled but not in the log can
-make them again."""
+"""The events of a call's begin and end. Pure, so that whoever finds an end that is journaled but not in the
+log can make them again."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 from layover.context.transcript import slot_of, step_messages, tool_message
 from layover.values.message import Role
-from layover.values.runs.event import Event, LoopEvent, MessageEvent, ToolExecutionEnd, TurnEnd
-from layover.values.runs.run import CallRecord, StepRecord
+from layover.values.runs.event import (
+    Event,
+    HookDecided,
+    LoopEvent,
+    MessageEvent,
+    ToolExecutionEnd,
+    TurnEnd,
+)
+from layover.values.runs.run import CallRecord, CallState, StepRecord
+
+
+def hook_events(call: CallRecord, at: datetime) -> list[Event]:
+    """Return the events of the hooks' answers about a call. They go with the first fact about it."""
+    if call.hooked is None or call.state is not CallState.PLANNED:
+        return []
+    return [
+        HookDecided(
+            at=at,
+            tool_call_id=call.tool_call_id,
+            tool_name=call.tool_name,
+            hook=decision.hook,
+            decision=decision.decision,
+            args=decision.args,
+            reason=decision.reason,
+        )
+        for decision in call.hooked.decisions
+    ]
 
 
 def end_events(step: StepRecord, call: CallRecord, at: datetime) -> list[Event]:

@@ -8,8 +8,8 @@ from layover.context.assembly import drop_compacted, stands_for_input
 from layover.context.compaction import Limits, with_slices
 from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
 from layover.context.waiting import before_waiting
-from layover.engine.frame_core import FrameCore
 from layover.engine.prompter import Prompter
+from layover.engine.work import RunWork
 from layover.values.memory.compaction import Compacted
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message
@@ -48,13 +48,14 @@ class Compaction:
     """Keeps the prompts of one run within its agent's thresholds."""
 
     def __init__(
-        self, core: FrameCore, prompter: Prompter, compaction_state: CompactionState
+        self, work: RunWork, prompter: Prompter, compaction_state: CompactionState
     ) -> None:
-        state = core.state
-        self._runtime = core.runtime
-        self._log = core.log
+        state = work.state
+        self._work = work
+        self._runtime = work.runtime
         self._state = state
         self._prompter = prompter
+        self._memory = prompter.memory
         self._limits = compaction_state.limits
         self._head = compaction_state.head
         slices = compaction_state.compacted.slices
@@ -75,7 +76,7 @@ class Compaction:
         if waited or not self._late(self._sizes()) or not self._can_help():
             return True
         await self._save()
-        await self._log.wait_for_compaction(index)
+        await self._work.wait_for_compaction(index)
         self._runtime.metrics.count(Metric.COMPACTION_WAITS, agent=self._state.meta.agent)
         return False
 
@@ -92,7 +93,7 @@ class Compaction:
         return before_waiting(self._path(through), self._head.waiting_runs)
 
     def _sizes(self) -> _Sizes:
-        rendered, input_message = self._prompter.rendered, self._state.meta.input
+        rendered, input_message = self._memory.rendered, self._state.meta.input
         path = self._path(rendered.through)
         stays = 0 if any(m.id == input_message.id for m in path) else counted_tokens(input_message)
         stored = total_tokens(path)
@@ -119,7 +120,7 @@ class Compaction:
     def _can_help(self) -> bool:
         """Return whether a compaction could make the prompt smaller. The run's input stays in it in any
         case."""
-        limits, path = self._limits, self._compactable(self._prompter.rendered.through)
+        limits, path = self._limits, self._compactable(self._memory.rendered.through)
         compactable = path[: compaction.count_leaving(path, limits.tail, limits.start)]
         freed_tokens = total_tokens([m for m in compactable if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
@@ -133,7 +134,7 @@ class Compaction:
         index, steps = self._state.meta.compacted_for, self._state.steps
         if not 0 < index <= len(steps):
             return False
-        path = self._path(self._prompter.rendered.through)
+        path = self._path(self._memory.rendered.through)
         first = steps[index - 1].message.id
         before = next((i for i, m in enumerate(path) if m.id == first), 0)
         sizes = self._sizes()
@@ -145,7 +146,7 @@ class Compaction:
         ahead, background = self._limits.ahead, self._runtime.background
         if ahead is None or background is None or not self._state.steps:
             return  # the run before this one observed its own messages
-        path = self._compactable(self._prompter.rendered.through)
+        path = self._compactable(self._memory.rendered.through)
         requested_through = self._state.asked_through
         start = next((i + 1 for i, m in enumerate(path) if m.id == requested_through), 0)
         pieces = list(compaction.slices(path[start:], ahead))
@@ -153,7 +154,7 @@ class Compaction:
             return
         await self._save()
         meta = self._state.meta
-        after = path[start - 1].id if start else self._prompter.rendered.through
+        after = path[start - 1].id if start else self._memory.rendered.through
         for _, end in pieces:
             through = path[start + end - 1].id
             await background.observe(meta.owner, meta.id, after, through)
@@ -184,14 +185,13 @@ class Compaction:
     def _show(self, compacted: Compacted) -> None:
         self._compacted = compacted
         number = compacted.generation.number if compacted.generation else None
-        base, rendered = self._prompter.base, self._prompter.rendered
+        base, rendered = self._memory.base, self._memory.rendered
         if number is None or number == base.generation:
             return
         block = self._runtime.agent_memory.compacted_text(compacted)
-        self._prompter.switch(
-            base.model_copy(update={"generation": number, "through": compacted.through}),
-            replace(rendered, block=block, through=compacted.through),
-        )
+        through = compacted.through
+        self._memory.base = base.model_copy(update={"generation": number, "through": through})
+        self._memory.rendered = replace(rendered, block=block, through=through)
 
     async def _save(self) -> None:
         """Save each settled step to the database, once: slices are made from there."""

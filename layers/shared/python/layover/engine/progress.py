@@ -20,6 +20,11 @@ class Over:
     """Events that are journaled with the end."""
 
 
+def failed(failure: RunFailed) -> Over:
+    """Return the end of a run that cannot go on."""
+    return Over(Status.FAILED, FinishReason.ERROR, error=ErrorInfo.of(failure))
+
+
 CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)
 
 

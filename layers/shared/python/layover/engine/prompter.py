@@ -45,6 +45,19 @@ class Fit:
         return replace(self, budget=int(min(self.budget, self.most, size) * SHRINK))
 
 
+@dataclass
+class PromptMemory:
+    """The memory that a frame's prompts show, as it is pinned and as text. A compaction that takes effect
+    changes both, from the next step on."""
+
+    base: PromptSnapshot
+    rendered: RenderedMemory
+
+    def through(self) -> str | None:
+        """Return the id of the last message that the prompts do not show; None: they show all."""
+        return self.rendered.through
+
+
 class InputTooLong(RunFailed):
     """No request can be made: the run's input and its last step exceed the model's window."""
 
@@ -61,8 +74,7 @@ class Prompter:
         *,
         agent: Agent,
         settings: Settings,
-        base: PromptSnapshot,
-        rendered: RenderedMemory,
+        memory: PromptMemory,
         history: Sequence[Message],
         tools: Callable[[RunState], Sequence[ToolSpec]],
         window: int | None,
@@ -71,8 +83,7 @@ class Prompter:
     ) -> None:
         self._agent = agent
         self._settings = settings
-        self.base = base
-        self.rendered = rendered
+        self.memory = memory
         self.history = history
         self._tools = tools
         self._model_settings = model_settings
@@ -89,10 +100,6 @@ class Prompter:
 
     def _corrected(self, state: RunState) -> int:
         return int(self.fit.budget / _correction(state))
-
-    def switch(self, base: PromptSnapshot, rendered: RenderedMemory) -> None:
-        """Show another generation of its compaction in the prompt, from the next step on."""
-        self.base, self.rendered = base, rendered
 
     def prompt(self, state: RunState) -> Prompt:
         """Return the next step's prompt, without recalled texts if it fits only without them. Raises
@@ -117,8 +124,9 @@ class Prompter:
 
     @property
     def _visible(self) -> RenderedMemory:
-        less = None if self.fit.recalls else self.rendered.without_recall()
-        return less or self.rendered
+        rendered = self.memory.rendered
+        less = None if self.fit.recalls else rendered.without_recall()
+        return less or rendered
 
     def _build(self, state: RunState, memory: RenderedMemory) -> Prompt:
         history, own = self._previews.apply(*self._messages(state))
@@ -138,7 +146,7 @@ class Prompter:
 
     def _messages(self, state: RunState) -> tuple[Sequence[Message], Sequence[Message]]:
         """Return the history and the run's own messages for a model, without what is compacted."""
-        through = self.rendered.through
+        through = self.memory.rendered.through
         if through is None:
             return self._sendable_history, state.sendable()
         response = [*state.response_with_heard(), *state.notices]

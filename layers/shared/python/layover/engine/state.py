@@ -3,6 +3,8 @@ and a replay take the same path: both are built from records of the journal."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import count
+from typing import Any
 
 from layover.clock import MICROSECOND
 from layover.context.frames import steps_at, unused_replies, usage_at
@@ -149,6 +151,22 @@ class RunState:
         """Return number and key of the next step."""
         index = len(self.steps) + 1
         return index, step_key(self.path, index)
+
+    def new_call(self, step_key: str, name: str, tool_name: str, **facts: Any) -> CallRecord:
+        """Return the record of a call that no model made, stored with a step. `name`: its id begins with
+        it."""
+        # A provider may have given this id to one of its own calls.
+        ids = (f"{name}_{number}" for number in count(1))
+        call_id = next(id for id in ids if id not in self.call_ids)
+        self.call_ids.add(call_id)
+        return CallRecord(
+            key=call_key(step_key, call_id),
+            run_id=self.meta.id,
+            tool_call_id=call_id,
+            tool_name=tool_name,
+            agent_path=self.agent_path,
+            **facts,
+        )
 
     def calls_of(self, step: StepRecord) -> list[CallRecord]:
         """Return the step's calls in order; those without a record are planned."""

@@ -2,12 +2,11 @@
 cancel."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from layover.declare.tools.tool import AnyTool
+from layover.engine.invocation import Invocation
 from layover.engine.progress import OutOfTime, Stopped
-from layover.engine.stopping import Stopping
 from layover.errors import RetryableError
 from layover.ports import Aborts, RunLog
 from layover.values.runs.run import CANCEL_GRACE
@@ -29,19 +28,12 @@ cancel brings its own."""
 T = TypeVar("T")
 
 
-async def supervise(
-    log: RunLog,
-    work: Coroutine[Any, Any, T],
-    stopping: Stopping,
-    *,
-    running: Mapping[str, AnyTool],
-    seconds_left: Callable[[], float] | None = None,
-) -> T:
-    """Return the work's result. `running`: the tools that run now, by their calls' keys. `seconds_left`:
-    until the invocation is cut off. Raises Stopped when the run is to be cancelled, Fenced when another
+async def supervise(invocation: Invocation, work: Coroutine[Any, Any, T]) -> T:
+    """Return the work's result. Raises Stopped when the run is to be cancelled, Fenced when another
     attempt took it, OutOfTime when the invocation is about to be cut off, RetryableError when the journal has
     been away for `FAULTS_S`. In all cases the work is cancelled first, and tools are told through
-    `stopping`."""
+    `invocation`."""
+    log, running = invocation.log, invocation.running
 
     def can_be_cut() -> bool:
         return all(tool.idempotent for tool in running.values())
@@ -50,18 +42,19 @@ async def supervise(
     companions = [
         asyncio.create_task(_flush(log)),
         asyncio.create_task(_poll(log)),
-        *([asyncio.create_task(_abort(log, stopping.aborts))] if stopping.aborts else []),
-        *([asyncio.create_task(_cut_off(seconds_left, can_be_cut))] if seconds_left else []),
+        asyncio.create_task(_cut_off(invocation.time.until_cut, can_be_cut)),
     ]
+    if invocation.runtime.aborts is not None:
+        companions.append(asyncio.create_task(_abort(log, invocation.runtime.aborts)))
     try:
         done, _ = await asyncio.wait([task, *companions], return_when=asyncio.FIRST_COMPLETED)
         if task not in done:
-            stopping.is_requested = True
+            invocation.is_stopping = True
             if _is_away(done):
                 # Another look may find the journal again, and the tool's outcome its record.
                 while not (task.done() or can_be_cut()):
                     await asyncio.wait([task], timeout=POLL_INTERVAL_S)
-            if stopping.tools and not _is_out_of_time(done):
+            if running and not _is_out_of_time(done):
                 await asyncio.wait([task], timeout=_tools_have_s(done))
             task.cancel()
             await asyncio.wait([task])
@@ -70,7 +63,7 @@ async def supervise(
                     companion.result()
         return task.result()
     finally:
-        stopping.is_requested = stopping.is_requested or not task.done()
+        invocation.is_stopping = invocation.is_stopping or not task.done()
         for companion in companions:
             companion.cancel()
         if not task.done():

@@ -16,12 +16,20 @@ TOOL_SHARE = 0.5
 """The same for a tool that sets no `timeout`."""
 
 
+class NoDeadline:
+    """`ports.Deadline` of a process that has none."""
+
+    def remaining(self) -> timedelta:
+        """Return a practically endless time."""
+        return timedelta(days=365)
+
+
 class TimeLeft:
     """The deadline of one invocation. Its first piece of work always begins: otherwise a step that is longer
     than any limit would be put off for ever."""
 
-    def __init__(self, deadline: Deadline) -> None:
-        self._deadline = deadline
+    def __init__(self, deadline: Deadline | None = None) -> None:
+        self._deadline = deadline = deadline or NoDeadline()
         self._limit = deadline.remaining()
         self._fresh = True
         self._closed = False

@@ -4,10 +4,10 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from layover.engine.time_left import NoDeadline
 from layover.inprocess.background_tasks import BackgroundTasks, remember
 from layover.plugins.memory.compaction.compact import NOW, compact
 from layover.recovery.give_up import give_up
@@ -16,14 +16,6 @@ from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload, RunPayload, SettlePayload
 
 T = TypeVar("T")
-
-
-class NoDeadline:
-    """`ports.Deadline` of this process, which has no deadline."""
-
-    def remaining(self) -> timedelta:
-        """Return a practically endless time."""
-        return timedelta(days=365)
 
 
 class Drives:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from layover import logs
-from layover.engine.loop import failed
+from layover.engine.progress import failed
 from layover.engine.state import RunState
 from layover.errors import AttemptsUsedUp, NewerFormat
 from layover.ports import RunLog

@@ -12,7 +12,7 @@ from layover import logs
 from layover.approvals.consent import go_on_if_connected
 from layover.approvals.outbox import calls_of, tell, wake_cut
 from layover.batches import batched
-from layover.engine.loop import failed
+from layover.engine.progress import failed
 from layover.engine.state import RunState
 from layover.errors import Fenced, LayoverError, RetryableError
 from layover.ports import DueCheck, RunLog

@@ -7,11 +7,7 @@ from datetime import timedelta
 
 from layover.context.transcript import branch
 from layover.declare.agent import Agent
-from layover.engine.hooks.at_end import (
-    CANCEL_HOOKS_GRACE,
-    has_at_end,
-    run_cancel_hooks,
-)
+from layover.declare.hooks.base import is_any_asked
 from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, NotFound, RetryableError
@@ -22,6 +18,7 @@ from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import (
     CANCEL_GRACE,
+    CANCEL_HOOKS_GRACE,
     FinishReason,
     Outcome,
     RunMeta,
@@ -92,7 +89,7 @@ def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
         agent = runtime.agents().get(run.agent)
     except DefinitionError:
         return None
-    return agent if has_at_end(agent) else None
+    return agent if agent is not None and is_any_asked(agent.hooks, "at_end") else None
 
 
 async def _drop(runtime: Runtime, run: RunMeta) -> None:
@@ -137,6 +134,9 @@ async def _force(
         head = thread_of(log)
         state = RunState(log.snapshot)
         if agent is not None:
+            # Few agents have such hooks, and every cold start of `api` would load what asks them.
+            from layover.engine.hooks.at_end import run_cancel_hooks
+
             await run_cancel_hooks(runtime, log, state, agent)
         await end_even_unsaved(runtime, log, state, head, CANCELLED, within=save_has)
 

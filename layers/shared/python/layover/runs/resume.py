@@ -8,16 +8,16 @@ from layover.approvals.bus import publish_decision, publish_request
 from layover.approvals.consent import go_on_if_connected
 from layover.approvals.outbox import news_of
 from layover.approvals.token_answer import next_wait, record_answer, tell_answer
-from layover.declare.tools.tool import AnyTool
-from layover.engine.frame_core import FrameCore
-from layover.engine.frames.log import NestedLog
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.frames.tools import agent_at
+from layover.engine.hooks.frame_hooks import FrameHooks
+from layover.engine.invocation import Invocation
 from layover.engine.progress import Stopped
 from layover.engine.state import RunState
-from layover.engine.stopping import Stopping
 from layover.engine.supervise import supervise
 from layover.engine.tools.calls import Calls
+from layover.engine.tools.toolbox import Toolbox
+from layover.engine.work import RunWork
 from layover.errors import Fenced, RunFailed
 from layover.keys import path_of
 from layover.ports import RunLog
@@ -137,12 +137,10 @@ async def _settle(
         return _as_done(_item(call))
     state = run.frame_of(call.key)
     step = next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
-    stopping = Stopping(log, runtime.aborts)
-    nested_log = NestedLog(log, state.agent_path, state.path)
-    core = FrameCore(runtime, nested_log, state, agent, stopping)
-    running: dict[str, AnyTool] = {}
-    calls = Calls(core, sub_agents=NestedRuns(runtime, state), running=running)
-    await supervise(log, calls.settle(step, call), stopping, running=running)
+    invocation = Invocation(runtime, log)
+    work = RunWork(invocation, state, agent)
+    calls = Calls(work, Toolbox(work, FrameHooks(work)), NestedRuns(runtime, state))
+    await supervise(invocation, calls.settle(step, call))
     settled = state.calls[call.key]
     if settled.undecided:
         return await _wait_again(runtime, payload, settled)

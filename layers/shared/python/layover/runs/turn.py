@@ -13,8 +13,8 @@ from layover.engine.dependencies import with_deps
 from layover.engine.frames.node_history import remember_turn
 from layover.engine.frames.tools import with_run_tools
 from layover.engine.hooks.at_end import run_cancel_hooks
-from layover.engine.loop import Loop, failed
-from layover.engine.progress import Aside, Over, Suspended, Yielded
+from layover.engine.loop import Loop
+from layover.engine.progress import Aside, Over, Suspended, Yielded, failed
 from layover.engine.state import RunState
 from layover.errors import DefinitionError, Fenced, RunFailed
 from layover.metering.allowance import find_reached_limit, release_room

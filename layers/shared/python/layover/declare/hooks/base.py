@@ -1,6 +1,6 @@
 """`Hook`, and the arguments and results of its methods."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
@@ -678,6 +678,11 @@ def defines(hook: Any, point: str) -> bool:
     """Return whether the hook is asked at this point."""
     method = getattr(hook, point, None)
     return callable(method) and getattr(type(hook), point, None) is not getattr(Hook, point)
+
+
+def is_any_asked(hooks: Iterable[Any], point: str) -> bool:
+    """Return whether any of the hooks is asked at this point."""
+    return any(defines(hook, point) for hook in hooks)
 
 
 def is_everywhere(hook: Any) -> bool:

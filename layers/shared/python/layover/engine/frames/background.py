@@ -7,14 +7,13 @@ from types import TracebackType
 
 from layover.context.call_ends import loop_events
 from layover.context.frames import notice_id, pending_notices
-from layover.engine.frame_core import FrameCore
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime
 from layover.engine.state import RunState
-from layover.engine.time_left import TimeLeft
 from layover.engine.tools.background import WIDTH, unfinished
-from layover.engine.tools.calls import Calls
+from layover.engine.tools.toolbox import Toolbox
+from layover.engine.work import RunWork
 from layover.errors import RunFailed
 from layover.values.message import NOTICE, DataPart, Message, Role, TextPart
 from layover.values.runs.child import ChildResult
@@ -28,16 +27,17 @@ class Background:
     """The background sub-agents of one frame. Leaving it as a context manager cancels those that still
     work."""
 
-    def __init__(self, core: FrameCore, time: TimeLeft, nested: NestedRuns) -> None:
-        self._log = core.log
-        self._state = core.state
-        self._clock = core.clock
-        self._time = time
+    def __init__(self, work: RunWork, toolbox: Toolbox, nested: NestedRuns) -> None:
+        self._work = work
+        self._state = work.state
+        self._toolbox = toolbox
         self._nested = nested
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._calls: Calls | None = None
 
     async def __aenter__(self) -> "Background":
+        """Enter each sub-agent that is not done."""
+        for call in unfinished(self._state):
+            self.begin(call, self._toolbox.ready(call))
         return self
 
     async def __aexit__(
@@ -56,20 +56,14 @@ class Background:
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def go_on(self, calls: Calls) -> None:
-        """Enter each sub-agent that is not done. `calls`: those of the frame."""
-        self._calls = calls
-        for call in unfinished(self._state):
-            self._begin(call, calls.ready(call))
-
-    def begin(self, call: CallRecord, ready: Ready) -> None:
-        """Enter a sub-agent whose call has just been answered (`engine.tools.calls.Launch`)."""
-        self._begin(call, ready)
+    def begin(self, call: CallRecord, ready: Ready | Settled) -> None:
+        """Enter a sub-agent whose call has been answered (`engine.tools.calls.Launch`)."""
+        self._tasks[call.key] = asyncio.create_task(self._advance(call, ready))
 
     def stop_soon(self) -> None:
         """Let each sub-agent stop after its present tools or model call."""
         if self._tasks:
-            self._time.close()
+            self._work.invocation.time.close()
 
     async def settle(self) -> bool:
         """Wait until no sub-agent works any more. Return False if one is out of time; the others are done or
@@ -105,18 +99,14 @@ class Background:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    def _begin(self, call: CallRecord, ready: Ready | Settled) -> None:
-        self._tasks[call.key] = asyncio.create_task(self._work(call, ready))
-
-    async def _work(self, call: CallRecord, ready: Ready | Settled) -> None:
-        assert self._calls is not None
+    async def _advance(self, call: CallRecord, ready: Ready | Settled) -> None:
         if isinstance(ready, Settled):
             failure = RunFailed(ready.model_output, type="ToolNotFound", run_id=self._state.meta.id)
             return await self._end(call, await self._nested.failed(call, failure))
         outcome = await self._nested.advance(call, ready, WIDTH)
         if outcome is None:
             return None
-        return await self._end(call, await self._calls.finish_outcome(call, ready, outcome))
+        return await self._end(call, await self._toolbox.finish(call, ready, outcome))
 
     async def _end(self, call: CallRecord, outcome: Settled) -> None:
         """Journal a sub-agent's end, in the record of its call."""
@@ -130,8 +120,7 @@ class Background:
             "hooked": with_failure(call.hooked, outcome.failure),
         }
         record = call.model_copy(update=changes)
-        await self._log.close_call(record, *loop_events(record, self._clock.now()))
-        self._state.update(record.written())
+        await self._work.note(record, *loop_events(record, self._work.clock.now()))
 
 
 def _notice(call: CallRecord, state: RunState) -> Message:

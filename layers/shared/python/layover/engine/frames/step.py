@@ -1,7 +1,6 @@
 """One model call, journaled: prompt, reply, assistant message, the slots of its tool messages."""
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from layover.context.tokens import output_tokens
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.declare.tools.tool import AnyTool
 from layover.engine.attachments import Attachments
-from layover.engine.frame_core import FrameCore
 from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
@@ -26,7 +24,8 @@ from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.text_calls import with_text_call
 from layover.engine.models.unused_replies import priced
 from layover.engine.prompter import InputTooLong, Prompter
-from layover.engine.tools.first_window import FirstWindow
+from layover.engine.tools.calls import Calls
+from layover.engine.work import RunWork
 from layover.errors import RunFailed
 from layover.values.base import strict_json
 from layover.values.message import (
@@ -39,14 +38,8 @@ from layover.values.message import (
     ToolCallPart,
 )
 from layover.values.prompt import Prompt, Reply
-from layover.values.runs.event import (
-    Event,
-    HookReplied,
-    MessageEvent,
-    TurnEnd,
-    TurnStart,
-)
-from layover.values.runs.run import CallState, StepRecord, ToolMessageSlot
+from layover.values.runs.event import TurnStart
+from layover.values.runs.run import StepRecord, ToolMessageSlot
 from layover.values.runs.usage import Usage
 from layover.values.text import sanitise
 
@@ -57,46 +50,44 @@ MAX_NESTED_ID = 64
 
 
 class ModelStep:
-    """Makes the steps of one frame. `first_window`: the calls that may be opened with a step. `built_in`: the
-    tools that the agent has in addition to its own."""
+    """Makes the steps of one frame. `built_in`: the tools that the agent has in addition to its own."""
 
     def __init__(
         self,
-        core: FrameCore,
+        work: RunWork,
         prompter: Prompter,
         hooks: FrameHooks,
-        first_window: Callable[[StepRecord], FirstWindow],
+        calls: Calls,
         built_in: Sequence[AnyTool] = (),
     ) -> None:
-        self._core = core
-        self._runtime = core.runtime
-        self._log = core.log
-        self._state = core.state
-        self._agent = core.agent
+        self._work = work
+        self._runtime = work.runtime
+        self._state = work.state
+        self._agent = work.agent
         self._prompter = prompter
-        self._attachments = Attachments(core.run_files.files)
+        self._attachments = Attachments(work.run_files.files)
         self._hooks = hooks
-        self._first_window = first_window
+        self._calls = calls
         self._built_in = built_in
-        self._day = DayRoom(core.runtime, core.state.meta, core.state.run_id)
+        self._day = DayRoom(work.runtime, work.state.meta, work.state.run_id)
 
     async def make(self) -> StepRecord:
         """Call the model for the next step, and journal its answer."""
         index, key = self._state.next_key()
         clock = self._runtime.clock
-        self._log.emit(TurnStart(at=clock.now(), step=index))
-        models = partial(ask_for_hook, self._core)
+        self._work.emit(TurnStart(at=clock.now(), step=index))
+        models = partial(ask_for_hook, self._work)
         around = AroundModel(self._hooks, self._prompter.history, models)
         streams = self._state.meta.stream and not around.holds_back
         longest = MAX_NESTED_ID if self._state.path else MAX_ID
         names = CallNames(self._state.call_ids, self._runtime.ids, longest)
         changes = around.stream_changes if streams else None
         reply_events = ReplyEvents(
-            self._log, index, clock, names, self._agent, streams=streams, changes=changes
+            self._work.emit, index, clock, names, self._agent, streams=streams, changes=changes
         )
 
         requests = StepRequests(
-            self._core,
+            self._work,
             self._prompter,
             models=models_of(self._agent, self._runtime.settings, self._state.meta),
             around=around,
@@ -113,7 +104,7 @@ class ModelStep:
             try:
                 models_reply = await self._complete(around, requests)
             except RunFailed:
-                self._log.emit(*requests.fallbacks)
+                self._work.emit(*requests.fallbacks)
                 raise
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
             # replay sees the same.
@@ -127,7 +118,7 @@ class ModelStep:
             # with the answer that it judged.
             if not step.slots and step.correction is None and not step.is_refused:
                 step = await with_verdict(
-                    self._agent, self._state, self._prompter.base, step, clock.now()
+                    self._agent, self._state, self._prompter.memory.base, step, clock.now()
                 )
             self._runtime.allowance.note(self._state.meta.owner, step.counts_as)
             if step.replied is not None:
@@ -137,7 +128,8 @@ class ModelStep:
                 reply_events.reject()
             elif self._state.meta.stream:
                 reply_events.finish(models_reply, step)
-            await self._journal(step, requests.fallbacks)
+            begins = self._calls.first_window(step)
+            await self._work.put_step(step, *requests.fallbacks, begins=begins)
         return step
 
     async def _complete(self, around: AroundModel, requests: StepRequests) -> Reply:
@@ -167,33 +159,6 @@ class ModelStep:
         except ReplyRejected as again:
             return reply.model_copy(update={"calls": ()}), str(again)
 
-    async def _journal(self, step: StepRecord, before: Sequence[Event]) -> None:
-        now = self._runtime.clock.now()
-        model = step.model or None
-        reply = MessageEvent(at=now, message=step.message, model=model, usage=step.counts_as)
-        events: list[Event] = [
-            *before,
-            *(MessageEvent(at=now, message=notice) for notice in step.notices),
-            *_hook_reply(step, now),
-            reply,
-        ]
-        is_complete = not step.slots
-        if is_complete:
-            events.append(TurnEnd(at=now, step=step.index, message=step.message, tool_results=()))
-        # One transaction: the step, its events, and its first calls as open. No death leaves a step whose
-        # calls nobody can place, and a call that is found open is in doubt, whoever opened it.
-        first = self._first_window(step)
-        await self._log.put_step(
-            step, *events, *first.events, is_complete=is_complete, open_calls=first.calls
-        )
-        # The state changes after the journal: if the write fails, the run stays unchanged.
-        self._state.add(step)
-        for call in first.calls:
-            opener = self._log.opener
-            self._state.update(call.written(state=CallState.OPEN, opener=opener))
-        if is_complete:
-            self._state.step_ended = step.index
-
     def _record(
         self,
         index: int,
@@ -202,7 +167,7 @@ class ModelStep:
         names: CallNames,
         requests: StepRequests,
     ) -> StepRecord:
-        state, ids = self._state, self._runtime.ids
+        state, ids, base = self._state, self._runtime.ids, self._prompter.memory.base
         created_at = state.next_time(self._runtime.clock.now())
         calls = [
             ToolCallPart(
@@ -235,7 +200,7 @@ class ModelStep:
             key=key,
             index=index,
             message=message,
-            usage=priced(self._core, reply.model, reply.usage),
+            usage=priced(self._runtime, reply.model, reply.usage),
             estimated=self._estimated(reply, requests.size, message),
             model=reply.model,
             finish_reason=reply.finish_reason,
@@ -244,7 +209,7 @@ class ModelStep:
             heard=state.heard,
             heard_through=state.hears,
             estimated_tokens=requests.size,
-            base=self._prompter.base if self._prompter.base != state.base else None,
+            base=base if base != state.base else None,
             correction=None if slots else self._correction(reply),
             asked_through=state.asked_through,
             agent=self._agent.name,
@@ -270,13 +235,7 @@ class ModelStep:
         if reply.usage.total_tokens:
             return None
         estimate = {"input_tokens": size, "output_tokens": output_tokens(message)}
-        return priced(self._core, reply.model, reply.usage.model_copy(update=estimate))
-
-
-def _hook_reply(step: StepRecord, now: datetime) -> list[Event]:
-    if step.replied is None:
-        return []
-    return [HookReplied(at=now, step=step.index, **dict(step.replied))]
+        return priced(self._runtime, reply.model, reply.usage.model_copy(update=estimate))
 
 
 def _decoded(args: str) -> Any:

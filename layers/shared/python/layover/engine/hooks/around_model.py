@@ -21,7 +21,6 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
-from layover.engine.hooks.records import answers_of, put_answers
 from layover.engine.hooks.replies import InPlace, reply_of, unanswered
 from layover.engine.hooks.stream_changes import StreamChanges
 from layover.errors import RetryableError, RunFailed
@@ -44,10 +43,8 @@ class AroundModel:
     """The hooks around one step's model call. `history`: the messages before the run's input; `models`:
     answers questions of the hooks."""
 
-    def __init__(
-        self, frame_hooks: FrameHooks, history: Sequence[Message], models: AskModel
-    ) -> None:
-        self._frame_hooks = frame_hooks
+    def __init__(self, hooks: FrameHooks, history: Sequence[Message], models: AskModel) -> None:
+        self._hooks = hooks
         self._models = models
         self._history = history
         self._ctx: HookContext | None = None
@@ -57,24 +54,24 @@ class AroundModel:
     @property
     def holds_back(self) -> bool:
         """True if nothing of a reply may be streamed before hooks have seen it whole."""
-        hooks = self._frame_hooks.at("after_model")
+        hooks = self._hooks.at("after_model")
         return not all(defines(hook, "stream_text") for _, hook in hooks)
 
     @property
     def stream_changes(self) -> StreamChanges | None:
         """The hooks' changes of one reply while it is streamed; None if there are none."""
-        hooks = [hook for _, hook in self._frame_hooks.at("after_model")]
+        hooks = [hook for _, hook in self._hooks.at("after_model")]
         return StreamChanges(hooks, self._context) if hooks else None
 
     async def request(self, prompt: Prompt) -> Prompt | InPlace:
         """Return the request as hooks changed it, or the reply of one in the model's place, after which no
         other is asked. A journaled answer is used again instead of another call of the hooks. Raises
         RunFailed if a hook fails."""
-        hooks = self._frame_hooks.at("before_model")
+        hooks = self._hooks.at("before_model")
         if not hooks:
             return prompt
         ctx = self._context()
-        records = answers_of(self._frame_hooks.state, "before_model")
+        records = self._hooks.journaled("before_model")
         journaled_answers = [a for record in records for a in record["answers"]]
         fresh: list[dict[str, Any]] = []
         request = first = request_of(prompt, self._unanswered())
@@ -110,17 +107,16 @@ class AroundModel:
         differs at each attempt must not be tried for ever."""
         if not fresh or attempts >= MAX_ATTEMPTS:
             return
-        around, answers = self._frame_hooks, {"answers": fresh}
-        await put_answers(around.log, around.state, around.clock, "before_model", answers)
+        await self._hooks.keep("before_model", {"answers": fresh})
 
     async def judge_long_input(self) -> InPlace | None:
         """Return the reply of a hook to an input for which there is no request, because it is too long for
         the model; None: it fails the run. Only hooks that judge inputs, and cost nothing, are asked."""
-        new = self._unanswered() if self._frame_hooks.at("before_model") else ()
+        new = self._unanswered() if self._hooks.at("before_model") else ()
         if not new:
             return None
         request = ModelRequest(model="", messages=new, unanswered=new)
-        for _, hook in self._frame_hooks.at("before_model"):
+        for _, hook in self._hooks.at("before_model"):
             if is_once_per_input(hook) and getattr(hook, "idempotent", False):
                 answer = await self._ask_hook(hook, self._context(), request)
                 if isinstance(answer, InPlace):
@@ -132,15 +128,16 @@ class AroundModel:
         return reply
 
     def _unanswered(self) -> tuple[Message, ...]:
-        state, agent = self._frame_hooks.state, self._frame_hooks.agent
+        work = self._hooks.work
+        state = work.state
         own = (state.meta.input, *state.response(), *state.heard, *state.notices)
         # An agent that got the conversation has read nothing of the run yet.
-        is_new = all(step.agent not in ("", agent.name) for step in state.steps)
+        is_new = all(step.agent not in ("", work.agent.name) for step in state.steps)
         others = {step.message.id for step in state.steps} if is_new else set()
         return unanswered((*self._history, *own), others)
 
     def _context(self) -> HookContext:
-        self._ctx = self._ctx or self._frame_hooks.context(self._models)
+        self._ctx = self._ctx or self._hooks.context(self._models)
         return self._ctx
 
     async def _ask_hook(
@@ -148,8 +145,8 @@ class AroundModel:
     ) -> ModelRequest | InPlace:
         try:
             answer = await ask_hook(hook, "before_model", ctx, request)
-            state, agent = self._frame_hooks.state, self._frame_hooks.agent
-            reply = reply_of(hook, answer, request, agent, state.meta.input.id)
+            work = self._hooks.work
+            reply = reply_of(hook, answer, request, work.agent, work.state.meta.input.id)
             if reply is not None:
                 return reply
             changed = validate_answer(answer, request)
@@ -160,13 +157,13 @@ class AroundModel:
         except (RetryableError, RunFailed):
             raise
         except Exception as error:
-            raise self._frame_hooks.failed(hook, "before_model", error) from error
+            raise self._hooks.failed(hook, "before_model", error) from error
         return changed
 
     async def response(self, reply: Reply) -> Reply:
         """Return the reply that is stored. Raises ReplyRejected if a hook rejects it, and RunFailed."""
         response = first = response_of(reply)
-        for _, hook in self._frame_hooks.at("after_model"):
+        for _, hook in self._hooks.at("after_model"):
             ctx = self._context()
             try:
                 response = validate_answer(
@@ -177,7 +174,7 @@ class AroundModel:
             except RetryableError:
                 raise
             except Exception as error:
-                raise self._frame_hooks.failed(hook, "after_model", error) from error
+                raise self._hooks.failed(hook, "after_model", error) from error
         return reply if response is first else with_response(reply, response)
 
 

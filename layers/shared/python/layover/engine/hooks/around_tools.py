@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from layover.context.hooked import validate_answer
@@ -22,11 +21,9 @@ from layover.engine.exact_calls import approval_request
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.outcomes import Ready, Settled, author_error, failed
 from layover.values.decision import DecisionNote
-from layover.values.runs.event import Event, HookDecided
 from layover.values.runs.hooked import HookDecision, HookedCall
 from layover.values.runs.run import (
     CallRecord,
-    CallState,
     ErrorInfo,
     Suspension,
 )
@@ -49,14 +46,14 @@ class PlannedCall:
 class AroundTools:
     """The hooks around one frame's calls. `own`: names of the agent's own tools."""
 
-    def __init__(self, frame_hooks: FrameHooks, prepare: Prepare) -> None:
-        self._frame_hooks = frame_hooks
+    def __init__(self, hooks: FrameHooks, prepare: Prepare) -> None:
+        self._hooks = hooks
         self._prepare = prepare
 
     @property
     def ask_before(self) -> bool:
         """True if any hook is asked before a call begins."""
-        return bool(self._frame_hooks.at("before_tool"))
+        return bool(self._hooks.at("before_tool"))
 
     async def before(self, call: CallRecord, ready: Ready) -> PlannedCall:
         """Return the hooks' answers about a call that is about to begin. Hooks are asked while it is planned,
@@ -64,8 +61,8 @@ class AroundTools:
         decisions: list[HookDecision] = []
         allowed = False
         ctx = None
-        for _, hook in self._frame_hooks.at("before_tool"):
-            ctx = ctx or self._frame_hooks.context()
+        for _, hook in self._hooks.at("before_tool"):
+            ctx = ctx or self._hooks.context()
             tool_call = self._tool_call_of(call, ready)
             try:
                 answer = await ask_hook(hook, "before_tool", ctx, tool_call)
@@ -91,8 +88,8 @@ class AroundTools:
         """Return a tool's outcome as hooks changed it. A hook that raises ends the run: it may have wanted to
         remove something from the result."""
         ctx: HookContext | None = None
-        for _, hook in self._frame_hooks.at("after_tool"):
-            ctx = ctx or self._frame_hooks.context()
+        for _, hook in self._hooks.at("after_tool"):
+            ctx = ctx or self._hooks.context()
             result = ToolResult(
                 value=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
             )
@@ -105,7 +102,7 @@ class AroundTools:
                 )
                 outcome = _changed(outcome, result, answer)
             except Exception as error:
-                failure = self._frame_hooks.failed(hook, "after_tool", error)
+                failure = self._hooks.failed(hook, "after_tool", error)
                 error_outcome = failed(
                     f"HookFailed: {call.tool_name} ran, and its result is withheld"
                 )
@@ -113,7 +110,7 @@ class AroundTools:
         return outcome
 
     def _tool_call_of(self, call: CallRecord, ready: Ready) -> ToolCall:
-        own = self._frame_hooks.agent.tool(call.tool_name) is not None
+        own = self._hooks.work.agent.tool(call.tool_name) is not None
         return ToolCall(
             tool_call_id=call.tool_call_id,
             tool_name=call.tool_name,
@@ -131,26 +128,8 @@ class AroundTools:
             return Settled(result=value, model_output=as_text(value))
         if isinstance(answer, Refuse):
             return declined_result(ready.tool.name, answer.reason, Advice.REFUSED)
-        now = self._frame_hooks.clock.now()
+        now = self._hooks.work.clock.now()
         return approval_request(ready, now, reason=_text(answer.reason))
-
-
-def hook_events(call: CallRecord, at: datetime) -> list[Event]:
-    """Return the events of the hooks' answers about a call. They go with the first fact about it."""
-    if call.hooked is None or call.state is not CallState.PLANNED:
-        return []
-    return [
-        HookDecided(
-            at=at,
-            tool_call_id=call.tool_call_id,
-            tool_name=call.tool_name,
-            hook=decision.hook,
-            decision=decision.decision,
-            args=decision.args,
-            reason=decision.reason,
-        )
-        for decision in call.hooked.decisions
-    ]
 
 
 def _decision(hook: Any, answer: Any, tool_call: ToolCall) -> HookDecision | None:

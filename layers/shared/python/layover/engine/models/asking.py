@@ -8,7 +8,6 @@ from dataclasses import replace
 from layover.context.assembly import estimated_tokens
 from layover.context.left_out import known_keys, without
 from layover.engine.attachments import Attachments
-from layover.engine.frame_core import FrameCore
 from layover.engine.hooks.around_model import AroundModel
 from layover.engine.hooks.replies import InPlace
 from layover.engine.models.answers import not_an_answer
@@ -31,6 +30,7 @@ from layover.engine.models.refused_content import (
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.unused_replies import UnusedReplies
 from layover.engine.prompter import Prompter
+from layover.engine.work import RunWork
 from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.event import ModelFallback
@@ -47,7 +47,7 @@ class StepRequests:
 
     def __init__(
         self,
-        core: FrameCore,
+        work: RunWork,
         prompter: Prompter,
         *,
         models: Sequence[str],
@@ -59,7 +59,7 @@ class StepRequests:
         streams: bool,
         read_text: ReadText,
     ) -> None:
-        self._core = core
+        self._work = work
         self._prompter = prompter
         self._models = models
         self._around = around
@@ -69,9 +69,9 @@ class StepRequests:
         self._events = events
         self._streams = streams
         self._read_text = read_text
-        self._unused = UnusedReplies(core)
+        self._unused = UnusedReplies(work)
         self._left = MAX_REQUESTS
-        self._plan = Plan(first_model(models, core.state.steps), prompter.fit)
+        self._plan = Plan(first_model(models, work.state.steps), prompter.fit)
         self._facts = Facts(0, False, len(models))
         self.size = 0
         """The prompt's estimated tokens; 0: no model was asked."""
@@ -103,7 +103,7 @@ class StepRequests:
 
     async def _request(self) -> Prompt | InPlace:
         """Return the request of this plan's prompt. Hooks are asked once for each prompt."""
-        prompt = self._prompter.prompt(self._core.state)
+        prompt = self._prompter.prompt(self._work.state)
         self.size = estimated_tokens(prompt)
         self._facts = Facts(self.size, self._prompter.has_recall, len(self._models))
         request = await self._around.request(prompt)
@@ -116,7 +116,7 @@ class StepRequests:
         plan, name = self._plan, self._models[self._plan.model]
         named_prompt = request.model_copy(update={"model": name, "max_requests": self._left})
         if plan.is_filtered:
-            self._note(named_prompt, input_keys(named_prompt, self._core.state.meta.input.id))
+            self._note(named_prompt, input_keys(named_prompt, self._work.state.meta.input.id))
             return Reply(finish_reason="content-filter", model=name)
         readable = without(named_prompt, known_keys(named_prompt.messages, name))
         omission = plan.trial.omission if plan.trial is not None else None
@@ -138,8 +138,8 @@ class StepRequests:
             await self._day.reserve(prompt)
         # After the wait for room, and after each reply without an answer: a cancel may have come in it, and
         # this call costs money.
-        await self._core.stopping.check()
-        model = self._core.runtime.model_for(self._core.agent, prompt.model)
+        await self._work.invocation.check()
+        model = self._work.runtime.model_for(self._work.agent, prompt.model)
         try:
             reply = await model.complete(prompt, self._events.on_delta)
         except ModelError as problem:
@@ -160,13 +160,13 @@ class StepRequests:
 
     def _begin_trial(self, readable: Prompt, refusal: ModelError) -> None:
         """Note what the next requests leave out, and why the step ends if that does not help."""
-        window = self._core.runtime.window_of(readable.model, readable.settings)
+        window = self._work.runtime.window_of(readable.model, readable.settings)
         long = not isinstance(refusal, ContentFiltered) and is_long(readable, window)
         problem = refusal
         if long:
             problem = ContextLengthExceeded(refusal.message, status=refusal.status)
             problem.__cause__ = refusal
-        input_id = self._core.state.meta.input.id
+        input_id = self._work.state.meta.input.id
         trial = Trial(omissions(readable, refusal, input_id, is_long=long), problem)
         self._plan = replace(self._plan, trial=trial)
 
@@ -177,10 +177,10 @@ class StepRequests:
         if plan is None or (self._left <= 0 and not plan.is_filtered):
             raise reason
         if plan.model != failed.model:
-            index, _ = self._core.state.next_key()
+            index, _ = self._work.state.next_key()
             self.fallbacks.append(
                 ModelFallback(
-                    at=self._core.clock.now(),
+                    at=self._work.clock.now(),
                     step=index,
                     from_=self._models[failed.model],
                     to=self._models[plan.model],

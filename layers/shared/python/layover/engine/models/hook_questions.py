@@ -4,9 +4,9 @@ from layover.context.assembly import model_of
 from layover.context.hooked import complete_hooked
 from layover.context.literal import literal_settings
 from layover.declare.hooks.base import ModelQuestion
-from layover.engine.frame_core import FrameCore
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.unused_replies import UnusedReplies
+from layover.engine.work import RunWork
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt
 
@@ -14,33 +14,33 @@ TASK = "hook"
 """`X-Layover-Task` of such a request."""
 
 
-async def ask_for_hook(core: FrameCore, question: ModelQuestion) -> str:
+async def ask_for_hook(work: RunWork, question: ModelQuestion) -> str:
     """Return a model's answer to a hook's question. Hooks that are `everywhere` change the request, and its
     usage counts as the run's: it is journaled at once, whatever becomes of the step. Raises ModelError, and
     RunFailed if the user's day is used up or a hook fails."""
-    meta = core.state.meta
-    model = question.model or model_of(core.agent, core.runtime.settings, meta)
+    meta = work.state.meta
+    model = question.model or model_of(work.agent, work.runtime.settings, meta)
     schema = question.schema
     message = Message(
         id=TASK,
         thread_id="",
         role=Role.USER,
         content=(TextPart(text=question.text),),
-        created_at=core.clock.now(),
+        created_at=work.clock.now(),
     )
     prompt = Prompt(
         model=model,
         system=question.system,
         messages=(message,),
         task=TASK,
-        run_id=core.state.run_id,
+        run_id=work.state.run_id,
         settings=literal_settings(model, question.max_tokens),
         output=OutputSpec(name=TASK, json_schema=schema, strict=True) if schema else None,
-        api=core.agent.api if model == core.agent.model else "chat",
+        api=work.agent.api if model == work.agent.model else "chat",
     )
-    await core.stopping.check()
-    await DayRoom(core.runtime, meta, core.state.run_id).reserve(prompt)
-    with core.runtime.tracing.question(meta, core.agent.name, core.state.path):
-        reply = await complete_hooked(core.runtime, core.agent, meta, prompt)
-    await UnusedReplies(core).add(reply)
+    await work.invocation.check()
+    await DayRoom(work.runtime, meta, work.state.run_id).reserve(prompt)
+    with work.runtime.tracing.question(meta, work.agent.name, work.state.path):
+        reply = await complete_hooked(work.runtime, work.agent, meta, prompt)
+    await UnusedReplies(work).add(reply)
     return reply.text

@@ -1,12 +1,13 @@
 """The events of a reply as it arrives: deltas, the partial output, and the ids that its calls will have."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import jsonable
 from layover.engine.hooks.stream_changes import StreamChanges
 from layover.keys import encode_id
-from layover.ports import Clock, Ids, RunLog
+from layover.ports import Clock, Ids
 from layover.values.base import Json, compact_json
 from layover.values.message import ReasoningPart, TextPart, ToolCallPart
 from layover.values.prompt import Delta, Reply
@@ -31,12 +32,12 @@ FIRST = 16
 
 class ReplyEvents:
     """The events of one reply. `streams`: False if its deltas are left out, or held back until it is
-    complete. A request or a step that begins again is announced in either case. `changes`: the hooks' of its
-    deltas."""
+    complete. A request or a step that begins again is announced in either case. `emit`: adds events to the
+    run's log; `changes`: the hooks' of the reply's deltas."""
 
     def __init__(
         self,
-        log: RunLog,
+        emit: Callable[..., None],
         index: int,
         clock: Clock,
         names: "CallNames",
@@ -45,7 +46,7 @@ class ReplyEvents:
         streams: bool,
         changes: StreamChanges | None = None,
     ) -> None:
-        self._log = log
+        self._emit = emit
         self._index = index
         self._clock = clock
         self._names = names
@@ -57,7 +58,7 @@ class ReplyEvents:
     def on_delta(self, delta: Delta) -> None:
         """Add a piece of the reply."""
         if delta.kind == "retry":
-            self._log.emit(_event(delta, self._index, self._clock, self._names))
+            self._emit(_event(delta, self._index, self._clock, self._names))
             return
         if delta.kind == "restart":
             self._partial.restart()
@@ -68,7 +69,7 @@ class ReplyEvents:
 
     def _tell(self, delta: Delta) -> None:
         self._has_told = delta.kind != "restart"
-        self._log.emit(_event(delta, self._index, self._clock, self._names))
+        self._emit(_event(delta, self._index, self._clock, self._names))
         if delta.kind == "text":
             self._tell_output(self._partial.after(delta.text))
 
@@ -77,13 +78,13 @@ class ReplyEvents:
         if self._changes is not None and not self._changes.is_empty:
             # The names of the reply's calls are in its record by now, and stay.
             self._partial.restart()
-            self._log.emit(TurnStart(at=self._clock.now(), step=self._index))
+            self._emit(TurnStart(at=self._clock.now(), step=self._index))
 
     def tell(self, step: StepRecord) -> None:
         """Emit a reply that no model made, whole. An earlier request of the step may have streamed."""
         if self._has_told:
             self.on_delta(Delta(kind="restart"))
-        self._log.emit(*_deltas(step, self._clock.now()))
+        self._emit(*_deltas(step, self._clock.now()))
         if step.correction is None and not step.is_refused:
             self._tell_output(self._partial.whole(step.message.text))
 
@@ -97,14 +98,14 @@ class ReplyEvents:
             if not is_told:
                 self.reject()
         if not is_told:
-            self._log.emit(*_deltas(step, self._clock.now()))
+            self._emit(*_deltas(step, self._clock.now()))
         if not step.slots and step.correction is None:
             self._tell_output(self._partial.whole(step.message.text))
 
     def _tell_output(self, output: Json) -> None:
         if output is not None:
             now = self._clock.now()
-            self._log.emit(OutputDelta(at=now, step=self._index, output=output))
+            self._emit(OutputDelta(at=now, step=self._index, output=output))
 
 
 class _PartialOutput:

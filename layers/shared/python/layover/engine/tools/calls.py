@@ -1,44 +1,36 @@
 """The tool calls of a step: windows, suspension, decisions, calls in doubt
 (docs/behaviour.md#tool-windows and what follows it).
 
-Every call is journaled before it runs (`open_calls`) and when it is settled (`close_call`) or waits
-(`suspend_calls`): see `records`. The tool runs between the two, and nowhere else."""
+Every call is journaled before it runs (`RunWork.open`) and when it is settled (`settle`) or waits
+(`suspend`). The tool runs between the two, and nowhere else."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from itertools import chain
 from typing import Any, Protocol
 
 from layover.declare.context import Resumption, ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
-from layover.engine.budget import settle_budget
 from layover.engine.declines import decline_of
-from layover.engine.exact_calls import described, exact_call
-from layover.engine.frame_core import FrameCore
-from layover.engine.hooks.around_tools import AroundTools, PlannedCall
-from layover.engine.hooks.frame_hooks import FrameHooks
+from layover.engine.exact_calls import described
+from layover.engine.hooks.around_tools import PlannedCall
 from layover.engine.outcomes import (
     Ready,
     Settled,
     author_error,
     failed,
     interrupted_error,
-    limit_output,
-    not_found,
     with_change,
 )
 from layover.engine.progress import OutOfTime
 from layover.engine.tools.background import start_background
-from layover.engine.tools.call_limits import with_one_handoff, within_limit
 from layover.engine.tools.denials import Denials
-from layover.engine.tools.events import CallEvents
-from layover.engine.tools.execute import approval, prepare, run_tool
-from layover.engine.tools.first_window import FirstWindow, ready_at_once
-from layover.engine.tools.records import CallRecords
+from layover.engine.tools.execute import approval, run_tool
+from layover.engine.tools.first_window import ready_at_once
 from layover.engine.tools.services import LoggedServices
+from layover.engine.tools.toolbox import Toolbox
+from layover.engine.work import Begin, RunWork
 from layover.ids import derive_id
 from layover.values.runs.run import (
     BUDGET_TOOL,
@@ -48,12 +40,6 @@ from layover.values.runs.run import (
     StepRecord,
     Suspension,
 )
-
-Gate = Callable[[StepRecord, list[timedelta | None]], Awaitable[bool]]
-"""Returns whether a window of calls with these time-outs may begin: is there time, and budget?"""
-HasTime = Callable[[list[timedelta | None]], bool]
-"""Returns whether there is time to run a call that has begun already (decided, or left open)."""
-
 
 Launch = Callable[[CallRecord, Ready], None]
 """Starts a background sub-agent, whose call is already settled."""
@@ -84,45 +70,32 @@ class _Job:
 
 
 class Calls:
-    """Runs and settles the calls of one frame for one writer.
-
-    `built_in`: Layover's own tools, which the agent has in addition to its own. `running`: the tool of each
-    call that runs now, by the call's key; the frames of a run share it. `width`: calls that may wait at
-    once."""
+    """Runs and settles the calls of one frame. `width`: calls that may wait at once in the whole run:
+    sub-agents side by side share them. `launch`: None: a call waits for its sub-agent."""
 
     def __init__(
         self,
-        core: FrameCore,
-        *,
+        work: RunWork,
+        toolbox: Toolbox,
         sub_agents: SubAgents,
-        built_in: Sequence[AnyTool] = (),
-        running: dict[str, AnyTool] | None = None,
+        *,
         width: int = MAX_WINDOW,
         launch: Launch | None = None,
     ) -> None:
-        self._core = core
-        self._state = core.state
-        self._stopping = core.stopping
-        self._clock = core.clock
-        # A call is removed when its outcome is journaled, not when its tool returns: in between, cutting the
-        # process off would leave a call in doubt whose tool has run.
-        self._running: dict[str, AnyTool] = {} if running is None else running
+        self._work = work
+        self._state = work.state
+        self._toolbox = toolbox
         self._sub_agents = sub_agents
         self._launch = launch
-        # The calls that may wait at once in the whole run: sub-agents side by side share them.
         self._width = width
-        self._size = min(core.agent.tool_concurrency, width)
-        self._tools: dict[str, AnyTool] = {t.name: t for t in (*core.agent.tools, *built_in)}
-        self._at_once = FirstWindow()
-        self._events = CallEvents(core)
-        self.records = CallRecords(core, self._tools, self._events)
-        self._hooks = AroundTools(FrameHooks(core), self._prepare)
-        self._denials = Denials(core)
-        self.turn_end = self._events.turn_end
+        self._size = min(work.agent.tool_concurrency, width)
+        self._denials = Denials(work)
+        self._at_once: Mapping[str, Ready] = {}
+        """The calls that begin with the newest step, by their keys."""
 
-    async def advance(self, step: StepRecord, gate: Gate, has_time: HasTime) -> bool:
+    async def advance(self, step: StepRecord) -> bool:
         """Settle all calls that can be settled. True: every call of the step is settled; False: some wait, or
-        `gate` did not let the next window begin. Raises OutOfTime if there is no time for a begun call."""
+        the next window may not begin. Raises OutOfTime if there is no time for a begun call."""
         # First the calls that were opened with the step, a moment ago and by this writer: they are the only
         # open calls of which it is certain that they have not run.
         await self._go_on(step)
@@ -135,38 +108,36 @@ class Calls:
             elif call.state is CallState.OPEN or (
                 call.state is CallState.WAITING and call.decision
             ):
-                await self._settle_in_time(step, call, has_time)
+                await self._settle_in_time(step, call)
         await _all(self._delegate(step, job) for job in inside)
         # New work comes last. A cancel, the budget and the time are looked at before each window, because a
         # call that has begun is not taken back.
         while window := self._next_window(step):
-            await self._stopping.check()
-            if not await gate(step, [self._timeout(c) for c in window]):
+            if not await self._work.may_begin([self._toolbox.timeout(c) for c in window]):
                 break
             await self._window(step, window)
         return self._state.settled(step)
 
-    def first_window(self, step: StepRecord, has_time: HasTime) -> FirstWindow:
+    def first_window(self, step: StepRecord) -> list[Begin]:
         """Return the calls that begin as soon as this step is journaled: none if anything comes before them,
-        such as a person's decision or too little time."""
-        self._at_once = FirstWindow()
+        such as a person's decision, a budget, room in the day to be given back, or too little time."""
+        self._at_once, work, toolbox = {}, self._work, self._toolbox
         calls = self._state.calls_of(step)[: self._size]
-        stops = self._stopping.is_requested or self._stopping.aborts is not None
-        if not calls or stops or self._hooks.ask_before:
-            return self._at_once
+        if not calls or work.asks_first or toolbox.hooks.ask_before:
+            return []
         if any(self._denials.concern(c.tool_name) for c in calls):
-            return self._at_once
-        ready = ready_at_once(calls, self._tools, lambda c: self._prepare(c, c.args))
-        if len(ready) == len(calls) and has_time([r.tool.timeout for r in ready.values()]):
-            starts = [self._events.started(c, ready[c.key].args.as_dict()) for c in calls]
-            events = tuple(chain.from_iterable(starts))
-            self._at_once = FirstWindow(tuple(calls), ready, events)
-        return self._at_once
+            return []
+        ready = ready_at_once(calls, toolbox.tools, lambda c: toolbox.prepare(c, c.args))
+        timeouts = [r.tool.timeout for r in ready.values()]
+        if len(ready) < len(calls) or not work.invocation.time.for_tools(timeouts):
+            return []
+        self._at_once = ready
+        return [(c, ready[c.key].args.as_dict()) for c in calls]
 
     async def _go_on(self, step: StepRecord) -> None:
         """Run the calls that this writer has just opened with their step. Nothing comes between: a call that
         a later writer finds open is in doubt."""
-        ready, self._at_once = self._at_once.ready, FirstWindow()
+        ready, self._at_once = self._at_once, {}
         calls = [c for c in self._state.calls_of(step) if c.key in ready]
         open_calls = [c for c in calls if c.state is CallState.OPEN]
         await _all(
@@ -184,27 +155,27 @@ class Calls:
                 return planned
         return []
 
-    async def _settle_in_time(self, step: StepRecord, call: CallRecord, has_time: HasTime) -> None:
+    async def _settle_in_time(self, step: StepRecord, call: CallRecord) -> None:
         """Settle as `settle` does, but begin a tool only if there is time and the run does not have to
         stop."""
-        await self._stopping.check()
+        await self._work.invocation.check()
         # A denial, an expiry and a call in doubt need no tool, so they are settled however little time is
         # left.
         job = await self._job(step, call)
         if job is None:
             return
         # Whether or not other calls wait, this one goes on at once, in a fresh invocation.
-        if not has_time([job.ready.tool.timeout]):
+        if not self._work.invocation.time.for_tools([job.ready.tool.timeout]):
             raise OutOfTime
         await self._run(step, [job])
 
     async def settle(self, step: StepRecord, call: CallRecord) -> None:
         """Settle one decided call, or one that an earlier writer left open. It may suspend again."""
         if call.tool_name == BUDGET_TOOL:
-            return await settle_budget(self._core, call)
+            return await self._work.settle_budget(call)
         if self._resumed_job(call) is not None:
             return None
-        await self._stopping.check()
+        await self._work.invocation.check()
         job = await self._job(step, call)
         if job is not None:
             await self._run(step, [job])
@@ -216,76 +187,44 @@ class Calls:
         sub-agent."""
         if call.state is not CallState.OPEN or call.child is None:
             return None
-        ready = self.ready(call)
+        ready = self._toolbox.ready(call)
         if isinstance(ready, Settled) or ready.tool.delegate is None:
             return None
-        return _Job(call, ready, self._context(call, None), self._changed(call, ready))
+        return _Job(call, ready, self._context(call, None), self._toolbox.edited_args(call, ready))
 
     async def _job(self, step: StepRecord, call: CallRecord) -> _Job | None:
         """Return the job that is left of a begun call; None if the call is settled and no tool has to run."""
         declined = decline_of(call)
         if declined is not None:
-            await self.records.close(step, call, declined)
+            await self._close(step, call, declined)
             return None
         decided = call.decision is not None and call.state is CallState.WAITING
-        ready = self._exact(call) if call.decision else self.ready(call)
+        ready = self._toolbox.exact(call) if call.decision else self._toolbox.ready(call)
         if isinstance(ready, Suspension) and decided:
             ready = await self._described(call, ready)
             if isinstance(ready, Suspension):
-                await self.records.suspend([(call, ready)])
+                await self._work.suspend([(call, ready)])
                 return None
         if isinstance(ready, Suspension):
             # It began with the arguments that were approved, and today's code would give it others.
             ready = interrupted_error(call.tool_name)
         if isinstance(ready, Settled):
-            await self.records.close(step, call, ready)
+            await self._close(step, call, ready)
             return None
         # Open, and not by this writer: the process died, or lost the run, somewhere between opening the
         # call and journaling its outcome. Whether the tool took effect cannot be known, so it is not run
         # again.
         if call.state is CallState.OPEN and not ready.tool.idempotent:
-            await self.records.close(step, call, interrupted_error(call.tool_name))
+            await self._close(step, call, interrupted_error(call.tool_name))
             return None
         try:
             resumed = self._resumed(ready.tool, call)
         except Exception as error:  # new code may expect other data, or no data at all
-            await self.records.close(step, call, failed(format_error(error)))
+            await self._close(step, call, failed(format_error(error)))
             return None
-        return _Job(call, ready, self._context(call, resumed), self._changed(call, ready))
-
-    def ready(self, call: CallRecord) -> Ready | Settled:
-        """Return what a begun call needs to go on, or the error that settles it."""
-        return self._prepare(call, call.proposed if call.edited is None else call.edited)
-
-    def _exact(self, call: CallRecord) -> Ready | Settled | Suspension:
-        """Return a decided call as the person saw it; the request to make again if code has changed it."""
-        if not call.offered or call.tool_name not in self._tools:
-            return not_found(call.tool_name)
-        name, now = call.tool_name, self._clock.now()
-        exact = exact_call(call, lambda args: prepare(self._tools, name, args), now)
-        return exact if isinstance(exact, Suspension) else self._limited(call, exact)
-
-    def _prepare(self, call: CallRecord, args: Any) -> Ready | Settled:
-        if not call.offered:
-            return not_found(call.tool_name)
-        return self._limited(call, prepare(self._tools, call.tool_name, args))
-
-    def _limited(self, call: CallRecord, ready: Ready | Settled) -> Ready | Settled:
-        ready = within_limit(ready, self._state, call)
-        return with_one_handoff(ready, self._tools, self._state, call)
-
-    def _changed(self, call: CallRecord, ready: Ready) -> dict[str, Any] | None:
-        """Return the arguments as a person edited them; None if the edit changes nothing for the tool."""
-        edited = call.edited
-        if edited is None:
-            return None
-        own = self._prepare(call, call.proposed)
-        same = isinstance(own, Ready) and own.args.as_dict() == ready.args.as_dict()
-        return None if same else edited
-
-    def _timeout(self, call: CallRecord) -> timedelta | None:
-        tool = self._tools.get(call.tool_name)
-        return tool.timeout if tool else None
+        return _Job(
+            call, ready, self._context(call, resumed), self._toolbox.edited_args(call, ready)
+        )
 
     async def _window(self, step: StepRecord, calls: list[CallRecord]) -> None:
         """Settle a whole window: calls that need a person wait, broken ones fail, the rest run."""
@@ -297,30 +236,30 @@ class Calls:
             planned = await self._plan_call(call)
             match planned.outcome:
                 case Settled() as settled:
-                    await self.records.close(step, planned.call, settled)
+                    await self._close(step, planned.call, settled)
                 case Suspension() as suspension:
                     request = await self._described(planned.call, suspension)
                     if isinstance(request, Settled):
-                        await self.records.close(step, planned.call, request)
+                        await self._close(step, planned.call, request)
                     else:
                         waiting.append((planned.call, request))
                 case Ready() as ready:
                     jobs.append(_Job(planned.call, ready, self._context(call, None)))
         # Waiting calls come first: they can be read, and decided, while their siblings still run.
         if waiting:
-            await self.records.suspend(waiting)
+            await self._work.suspend(waiting)
         if jobs:
             await self._run(step, jobs)
 
     async def _described(self, call: CallRecord, suspension: Suspension) -> Suspension | Settled:
         """Return the suspension with what the tool says about the call; its error, if it raises: nobody is
         asked about a call that cannot be described."""
-        tool = self._tools.get(call.tool_name)
+        tool = self._toolbox.tools.get(call.tool_name)
         if tool is None or not tool.describes:
             return suspension
         # Of what is shown: today's code may make other defaults of the model's words.
-        ready = self._prepare(call, suspension.args)
-        ready = self.ready(call) if isinstance(ready, Settled) else ready
+        ready = self._toolbox.prepare(call, suspension.args)
+        ready = self._toolbox.ready(call) if isinstance(ready, Settled) else ready
         if isinstance(ready, Settled):
             return suspension
         try:
@@ -330,15 +269,15 @@ class Calls:
 
     async def _plan_call(self, call: CallRecord) -> PlannedCall:
         """Return a planned call after its hooks and its tool's own rule were asked about it."""
-        ready = self._prepare(call, call.args)
+        ready = self._toolbox.prepare(call, call.args)
         if isinstance(ready, Settled):
             return PlannedCall(call, ready)
-        planned = await self._hooks.before(call, ready)
+        planned = await self._toolbox.hooks.before(call, ready)
         outcome, final = planned.outcome, planned.ready
         if isinstance(outcome, Settled) or final is None:
             return planned
         if isinstance(outcome, Ready) and not planned.allowed:
-            ctx, now = self._context(call, None), self._clock.now()
+            ctx, now = self._context(call, None), self._work.clock.now()
             try:
                 outcome = await approval(final, ctx, now) or outcome
             except Exception as error:
@@ -358,8 +297,7 @@ class Calls:
         # A briefing is fixed by the record that opens the call: after a death the child goes on with the
         # same one.
         jobs = [await self._briefed(job) for job in jobs]
-        starts = [self._events.started(j.call, j.ready.args.as_dict()) for j in jobs]
-        calls = await self.records.open([j.call for j in jobs], *chain.from_iterable(starts))
+        calls = await self._work.open([(j.call, j.ready.args.as_dict()) for j in jobs])
         jobs = [replace(job, call=call) for job, call in zip(jobs, calls, strict=True)]
         await _all(self._one(step, job) for job in jobs)
 
@@ -372,7 +310,7 @@ class Calls:
         """Go on with a sub-agent. Its call stays open while it waits: its work is journaled under it."""
         delegate = job.ready.tool.delegate
         if self._launch is not None and delegate is not None and delegate.background:
-            start_outcome = await self.records.close_as(
+            start_outcome = await self._work.settle(
                 step,
                 job.call,
                 lambda: with_change(job.changed, start_background(job.call, self._state)),
@@ -382,13 +320,8 @@ class Calls:
             return
         outcome = await self._sub_agents.advance(job.call, job.ready, self._share(step, job.call))
         if outcome is not None:
-            outcome = await self.finish_outcome(job.call, job.ready, outcome)
-            await self.records.close(step, job.call, with_change(job.changed, outcome))
-
-    async def finish_outcome(self, call: CallRecord, ready: Ready, outcome: Settled) -> Settled:
-        """Return the outcome of a call as hooks leave it, short enough for the model."""
-        outcome = await self._hooks.after(call, ready, outcome)
-        return await limit_output(outcome, call, self._core.run_files)
+            outcome = await self._toolbox.finish(job.call, job.ready, outcome)
+            await self._close(step, job.call, with_change(job.changed, outcome))
 
     def _share(self, step: StepRecord, call: CallRecord) -> int:
         """Return how many calls may wait at once inside this call of the window: the same in every
@@ -402,26 +335,28 @@ class Calls:
         call = job.call
         if job.ready.tool.delegate is not None:
             return await self._delegate(step, job)
-        # Counted until its outcome is journaled: a process that stops the run waits for a tool whose result
-        # it may keep. The key stays in `started_keys`: calls in it may have run, all others have not.
-        self._stopping.tools += 1
-        self._stopping.started_keys.add(call.key)
-        self._running[call.key] = job.ready.tool
+        # Until its outcome is journaled, not until its tool returns: a process that stops the run waits for a
+        # result that it may keep, and one that was cut off in between would leave a call in doubt.
+        invocation = self._work.invocation
+        invocation.started_keys.add(call.key)
+        invocation.running[call.key] = job.ready.tool
         try:
-            outcome = await run_tool(job.ready, job.ctx, call, self._clock)
+            outcome = await run_tool(job.ready, job.ctx, call, self._work.clock)
             if isinstance(outcome, Suspension):
                 judged = await self._judge(call, job.ready, outcome)
                 if isinstance(judged, Suspension):
                     judged = await self._described(call, judged)
                 if isinstance(judged, Settled):
-                    return await self.records.close(step, call, judged)
+                    return await self._close(step, call, judged)
                 assert isinstance(judged, Suspension)  # It still waits, or is settled.
-                return await self.records.suspend([(call, judged)])
-            outcome = await self.finish_outcome(call, job.ready, outcome)
-            return await self.records.close(step, call, with_change(job.changed, outcome))
+                return await self._work.suspend([(call, judged)])
+            outcome = await self._toolbox.finish(call, job.ready, outcome)
+            return await self._close(step, call, with_change(job.changed, outcome))
         finally:
-            del self._running[call.key]
-            self._stopping.tools -= 1
+            del invocation.running[call.key]
+
+    async def _close(self, step: StepRecord, call: CallRecord, outcome: Settled) -> None:
+        await self._work.settle(step, call, lambda: self._toolbox.count_retries(call, outcome))
 
     def _resumed(self, tool: AnyTool, call: CallRecord) -> Any:
         data = call.resumed_with
@@ -432,7 +367,7 @@ class Calls:
         return tool.parse_resume(data[0])
 
     def _context(self, call: CallRecord, resumed: Any) -> ToolContext:
-        agent, meta, base = self._core.agent, self._state.meta, self._state.base
+        agent, meta, base = self._work.agent, self._state.meta, self._state.base
         return ToolContext(
             run_id=meta.id,
             thread_id=meta.thread_id if meta.thread_given else None,
@@ -443,9 +378,9 @@ class Calls:
             # a suspension gives its service the same key.
             idempotency_key=derive_id("idem", meta.id, call.key),
             resume=resumed,
-            hooks=LoggedServices(self._core, call.tool_call_id),
+            hooks=LoggedServices(self._work, call.tool_call_id),
             metadata=base.metadata if base else {},
-            now=self._clock.now(),
+            now=self._work.clock.now(),
             deps=agent.made_deps,
             groups=meta.groups,
             scopes=meta.scopes,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from layover.declare.tools.tool import AnyTool
 from layover.engine.declines import Advice, denied_result
-from layover.engine.frame_core import FrameCore
 from layover.engine.outcomes import Ready, Settled
+from layover.engine.work import RunWork
 from layover.values.base import Json, compact_json
 from layover.values.decision import NOT_KEPT, ApprovalRule, Denial
 from layover.values.runs.run import CallRecord, DecisionKind, Suspension
@@ -22,9 +22,9 @@ class Denials:
     """The calls of a run that persons denied, at every depth of it. They are found in the journal, so every
     process that goes on with the run finds the same."""
 
-    def __init__(self, core: FrameCore) -> None:
-        self._runs = core.runtime.journal.runs
-        self._state = core.state
+    def __init__(self, work: RunWork) -> None:
+        self._runs = work.runtime.journal.runs
+        self._state = work.state
 
     def concern(self, name: str) -> bool:
         """Return whether a call of this tool was denied in the run, or still waits for a decision."""

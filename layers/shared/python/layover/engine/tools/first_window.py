@@ -2,21 +2,10 @@
 (docs/saved-writes.md#opened-with-the-step)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from layover.declare.tools.tool import AnyTool
 from layover.engine.outcomes import Ready, Settled
-from layover.values.runs.event import Event
 from layover.values.runs.run import CallRecord
-
-
-@dataclass(frozen=True)
-class FirstWindow:
-    """Calls that are opened with their step, the jobs to run (by key), and the events of their start."""
-
-    calls: tuple[CallRecord, ...] = ()
-    ready: Mapping[str, Ready] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
 
 
 def ready_at_once(

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from layover.engine.frames.log import NestedLog
 from layover.plugins.traces.run_spans import RunSpans
 from layover.ports import Clock, Ended, Journal, RunEvents, RunLog, Tracing, Writers
 from layover.records.runs import all_events
@@ -30,17 +29,43 @@ def harmless() -> Iterator[None]:
         logger.warning("a part of a trace is missing", exc_info=True)
 
 
-class TracedLog(NestedLog):
+class TracedLog:
     """`ports.RunLog` of the whole run that also says it to `RunSpans`, after it is journaled."""
 
     def __init__(self, log: RunLog, spans: RunSpans) -> None:
-        super().__init__(log, (), "")
+        self._log = log
         self._spans = spans
         self.is_over = False
+        # The rest tells nothing that a trace shows.
+        self.pay, self.flush, self.wait = log.pay, log.flush, log.wait
+        self.has_begun, self.end_step, self.redefine = log.has_begun, log.end_step, log.redefine
+        self.take_thread, self.wait_for_thread = log.take_thread, log.wait_for_thread
+        self.wait_for_compaction = log.wait_for_compaction
+        self.new_messages, self.cancel_requested = log.new_messages, log.cancel_requested
+
+    @property
+    def snapshot(self) -> RunSnapshot:
+        """See `ports.RunLog`."""
+        return self._log.snapshot
+
+    @property
+    def head(self) -> ThreadHead | None:
+        """See `ports.RunLog`."""
+        return self._log.head
+
+    @property
+    def opener(self) -> str:
+        """See `ports.RunLog`."""
+        return self._log.opener
+
+    @property
+    def owed(self) -> frozenset[str]:
+        """See `ports.RunLog`."""
+        return self._log.owed
 
     def emit(self, *events: Event) -> None:
         """See `ports.RunLog`."""
-        super().emit(*events)
+        self._log.emit(*events)
         with harmless():
             self._spans.emitted(events)
 
@@ -57,12 +82,12 @@ class TracedLog(NestedLog):
             self._spans.answered(step)
             self._spans.started(open_calls, events)
 
-        write = super().put_step(step, *events, is_complete=is_complete, open_calls=open_calls)
+        write = self._log.put_step(step, *events, is_complete=is_complete, open_calls=open_calls)
         await _write_and_tell(write, tell)
 
     async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """See `ports.RunLog`."""
-        write = super().open_calls(calls, *events)
+        write = self._log.open_calls(calls, *events)
         await _write_and_tell(write, lambda: self._spans.started(calls, events))
 
     async def close_call(
@@ -73,24 +98,24 @@ class TracedLog(NestedLog):
         wait: bool = True,
     ) -> None:
         """See `ports.RunLog`."""
-        write = super().close_call(call, *events, ended_step=ended_step, wait=wait)
+        write = self._log.close_call(call, *events, ended_step=ended_step, wait=wait)
         await _write_and_tell(write, lambda: self._spans.settled(call))
 
     async def suspend_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
         """See `ports.RunLog`."""
-        write = super().suspend_calls(calls, *events)
+        write = self._log.suspend_calls(calls, *events)
         await _write_and_tell(write, lambda: self._spans.suspended(calls))
 
     async def cancel_calls(
         self, calls: Sequence[CallRecord], *events: Event, more_follow: bool = False
     ) -> None:
         """See `ports.RunLog`."""
-        write = super().cancel_calls(calls, *events, more_follow=more_follow)
+        write = self._log.cancel_calls(calls, *events, more_follow=more_follow)
         await _write_and_tell(write, lambda: self._spans.cancelled(calls))
 
     async def hand_over(self, agent: str, definition: str, *events: Event) -> None:
         """See `ports.RunLog`."""
-        write = super().hand_over(agent, definition, *events)
+        write = self._log.hand_over(agent, definition, *events)
         await _write_and_tell(write, lambda: self._spans.handed_over(events))
 
     async def end(
@@ -101,7 +126,7 @@ class TracedLog(NestedLog):
         retention: timedelta | None = None,
     ) -> Ended:
         """See `ports.RunLog`."""
-        ended = await super().end(outcome, *events, head=head, retention=retention)
+        ended = await self._log.end(outcome, *events, head=head, retention=retention)
         self.is_over = True
         with harmless():
             self._spans.ended(outcome, ended.at)

@@ -59,6 +59,8 @@ MAX_SAID = 100
 """Messages that a run may be sent after its input."""
 CANCEL_GRACE = timedelta(seconds=1.5)
 """The time that a cancel leaves to running tools, from the request on: with the end itself less than 2 s."""
+CANCEL_HOOKS_GRACE = timedelta(seconds=1)
+"""The time that the hooks of a cancelled run have together, including the making of its deps."""
 RECORDS_SLACK = timedelta(hours=2)
 """The expiry of records: this time, and the retention, after the run was accepted. The records of a run that
 ends sooner need no write for it (docs/saved-writes.md#expiry)."""

@@ -1,0 +1,156 @@
+"""A frame of a run, put together from the bottom up: each part gets only parts that are finished."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from layover.context.assembly import model_of
+from layover.declare.agent import Agent
+from layover.declare.tools.delegate import MAX_DEPTH
+from layover.declare.tools.options import Delegate
+from layover.declare.tools.tool import AnyTool
+from layover.engine.compaction import Compaction
+from layover.engine.dependencies import with_deps
+from layover.engine.frames.background import Background
+from layover.engine.frames.frame import Frame
+from layover.engine.frames.instructions import with_instructions
+from layover.engine.frames.memory import as_sub_agent, empty_input, sub_agent_input
+from layover.engine.frames.step import ModelStep
+from layover.engine.frames.subagents import NestedRuns
+from layover.engine.frames.tools import with_run_tools, with_tools
+from layover.engine.frames.turn_input import TurnInput
+from layover.engine.hooks.at_end import AtEnd
+from layover.engine.hooks.frame_hooks import FrameHooks
+from layover.engine.invocation import Invocation
+from layover.engine.progress import Progress
+from layover.engine.prompter import Prompter, PromptMemory
+from layover.engine.state import RunState
+from layover.engine.tools.background import foreground_width
+from layover.engine.tools.calls import Calls
+from layover.engine.tools.nothing_new import NothingNew
+from layover.engine.tools.results import opens_results, result_tool
+from layover.engine.tools.search import search_tool, specs_of, uses_search
+from layover.engine.tools.toolbox import Toolbox
+from layover.engine.work import RunWork
+from layover.errors import RunFailed
+from layover.values.prompt import ToolSpec
+from layover.values.runs.model_settings import ModelSettings
+from layover.values.runs.run import MAX_WINDOW, MESSAGES_TOOL
+
+
+def assemble(
+    invocation: Invocation,
+    state: RunState,
+    agent: Agent,
+    turn_input: TurnInput,
+    *,
+    width: int = MAX_WINDOW,
+    above: RunWork | None = None,
+) -> Frame:
+    """Return the frame of an agent, ready to run. `width`: how many of its calls may wait at once. `above`:
+    None for the run itself."""
+    runtime, compacted = invocation.runtime, turn_input.compaction
+    agent = with_tools(agent, turn_input.tools)
+    # The model may read the result of a step's last call before the journal has it, if nobody else does: a
+    # hook would act on a result that a death takes back, compaction would write it to the database, and a
+    # sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
+    model_follows = above is None and not (compacted or agent.hooks)
+    work = RunWork(invocation, state, agent, above=above, model_follows=model_follows)
+    if state.hears:
+        # What was said while the run was set aside. All else in the next prompt comes behind that.
+        state.heard, state.heard_at = turn_input.heard, turn_input.newest_at
+
+    # What memory and the agent bring.
+    memory = _prompt_memory(state, turn_input)
+    built_in = _built_in(work, memory, turn_input)
+    hooks = FrameHooks(work, memory.base.metadata)
+    settings = agent.model_settings.over(turn_input.model_settings)
+
+    # Calls.
+    toolbox = Toolbox(work, hooks, built_in)
+    nested = NestedRuns(runtime, state, partial(_enter, work, settings))
+    background = Background(work, toolbox, nested)
+    calls = Calls(
+        work,
+        toolbox,
+        nested,
+        width=foreground_width(agent.tools, state, width),
+        # A sub-agent answers its caller: it has nothing in the background.
+        launch=background.begin if above is None else None,
+    )
+
+    # Steps.
+    nothing_new = NothingNew(agent, state, built_in)
+    model = model_of(agent, runtime.settings, state.meta)
+    prompter = Prompter(
+        agent=agent,
+        settings=runtime.settings,
+        memory=memory,
+        history=turn_input.history,
+        tools=partial(_specs, agent, built_in, memory),
+        window=runtime.window_of(model, state.meta.choice.apply(settings)),
+        model_settings=settings,
+        notes=nothing_new.add_texts,
+    )
+    return Frame(
+        work=work,
+        steps=ModelStep(work, prompter, hooks, calls, built_in),
+        calls=calls,
+        background=background,
+        nothing_new=nothing_new,
+        compaction=Compaction(work, prompter, compacted) if compacted else None,
+        end=AtEnd(hooks),
+    )
+
+
+async def _enter(
+    above: RunWork, settings: ModelSettings, delegate: Delegate, state: RunState, width: int
+) -> Progress:
+    """Go on with a sub-agent in one of the calls of the agent `above`, whose model has these settings."""
+    if len(state.agent_path) > MAX_DEPTH + 1:
+        message = f"sub-agents are at most {MAX_DEPTH} levels below the top agent"
+        raise RunFailed(message, type="DefinitionError")
+    runtime = above.runtime
+    agent = as_sub_agent(delegate.agent, above.agent, memory=delegate.memory)
+    agent = await with_deps(agent, runtime.settings)
+    settings = settings.for_sub_agent()
+    # The caller's choices also hold for sub-agents where they narrow something: a sub-agent keeps its own
+    # model.
+    state.choose(state.meta.choice.below(agent.model, agent.model_settings))
+    if delegate.memory:
+        turn_input = await sub_agent_input(runtime, agent, state, settings)
+    else:
+        turn_input = empty_input(state, settings)
+    turn_input = await with_instructions(agent, state, turn_input, above.state.base)
+    turn_input = await with_run_tools(runtime, agent, state, turn_input)
+    frame = assemble(above.invocation, state, agent, turn_input, width=width, above=above)
+    return await frame.run()
+
+
+def _prompt_memory(state: RunState, turn_input: TurnInput) -> PromptMemory:
+    base = state.base or turn_input.base
+    if turn_input.served is not None:
+        # The next step pins them.
+        base = base.model_copy(update={"served": turn_input.served})
+    return PromptMemory(base, turn_input.rendered)
+
+
+def _built_in(work: RunWork, memory: PromptMemory, turn_input: TurnInput) -> list[AnyTool]:
+    """Return Layover's own tools: that which reads what compaction hid among them."""
+    agent, state = work.agent, work.state
+    tools = [*turn_input.memory_tools]
+    if MESSAGES_TOOL in agent.built_in_tools:
+        tools.append(work.runtime.agent_memory.messages_tool(state.meta, memory.through))
+    if uses_search(agent):
+        tools.append(search_tool(agent.tools))
+    if opens_results(agent):
+        tools.append(result_tool(state, turn_input.history, work.run_files))
+    return tools
+
+
+def _specs(
+    agent: Agent, built_in: Sequence[AnyTool], memory: PromptMemory, state: RunState
+) -> list[ToolSpec]:
+    """Return the tools that the next step's model is shown: that for hidden messages if there are any."""
+    if memory.through() is None:
+        built_in = [tool for tool in built_in if tool.name != MESSAGES_TOOL]
+    return specs_of(agent, built_in, state)
