@@ -39,7 +39,7 @@ def play(a, b, rest):
 
 MAX_CALLS_BY_POSITION = 9
 MAX_BRANCHED = 14
-MAX_LONG_BODIES = 4
+MAX_LONG_BODIES = 3
 MAX_NESTED = 10
 MAX_PRIVATE_USED_ONCE = 24
 """Percent of all functions."""

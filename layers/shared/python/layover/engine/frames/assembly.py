@@ -48,46 +48,38 @@ def assemble(
 ) -> Frame:
     """Return the frame of an agent, ready to run. `width`: how many of its calls may wait at once. `above`:
     None for the run itself."""
-    runtime, compacted = invocation.runtime, turn_input.compaction
     agent = with_tools(agent, turn_input.tools)
     # The model may read the result of a step's last call before the journal has it, if nobody else does: a
     # hook would act on a result that a death takes back, compaction would write it to the database, and a
     # sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
+    compacted = turn_input.compaction
     model_follows = above is None and not (compacted or agent.hooks)
     work = RunWork(invocation, state, agent, above=above, model_follows=model_follows)
     if state.hears:
         # What was said while the run was set aside. All else in the next prompt comes behind that.
         state.heard, state.heard_at = turn_input.heard, turn_input.newest_at
 
-    # What memory and the agent bring.
     memory = _prompt_memory(state, turn_input)
     built_in = _built_in(work, memory, turn_input)
     hooks = FrameHooks(work, memory.base.metadata)
     settings = agent.model_settings.over(turn_input.model_settings)
 
-    # Calls.
     toolbox = Toolbox(work, hooks, built_in)
-    nested = NestedRuns(runtime, state, partial(_enter, work, settings))
+    nested = NestedRuns(work.runtime, state, partial(_enter, work, settings))
     background = Background(work, toolbox, nested)
-    calls = Calls(
-        work,
-        toolbox,
-        nested,
-        width=foreground_width(agent.tools, state, width),
-        # A sub-agent answers its caller: it has nothing in the background.
-        launch=background.begin if above is None else None,
-    )
+    width = foreground_width(agent.tools, state, width)
+    # A sub-agent answers its caller: it has nothing in the background.
+    launch = background.begin if above is None else None
+    calls = Calls(work, toolbox, nested, width=width, launch=launch)
 
-    # Steps.
     nothing_new = NothingNew(agent, state, built_in)
-    model = model_of(agent, runtime.settings, state.meta)
     prompter = Prompter(
         agent=agent,
-        settings=runtime.settings,
+        settings=work.runtime.settings,
         memory=memory,
         history=turn_input.history,
         tools=partial(_specs, agent, built_in, memory),
-        window=runtime.window_of(model, state.meta.choice.apply(settings)),
+        window=_window(work, settings),
         model_settings=settings,
         notes=nothing_new.add_texts,
     )
@@ -124,6 +116,12 @@ async def _enter(
     turn_input = await with_run_tools(runtime, agent, state, turn_input)
     frame = assemble(above.invocation, state, agent, turn_input, width=width, above=above)
     return await frame.run()
+
+
+def _window(work: RunWork, settings: ModelSettings) -> int | None:
+    runtime, meta = work.runtime, work.state.meta
+    model = model_of(work.agent, runtime.settings, meta)
+    return runtime.window_of(model, meta.choice.apply(settings))
 
 
 def _prompt_memory(state: RunState, turn_input: TurnInput) -> PromptMemory:
