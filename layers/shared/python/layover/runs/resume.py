@@ -139,7 +139,7 @@ async def _settle(
     step = next(s for s in state.steps if call.key.startswith(f"{s.key}#CALL#"))
     invocation = Invocation(runtime, log)
     work = RunWork(invocation, state, agent)
-    calls = Calls(work, Toolbox(work, FrameHooks(work)), NestedRuns(runtime, state))
+    calls = Calls(work, Toolbox(work, FrameHooks(work)), NestedRuns(work))
     await supervise(invocation, calls.settle(step, call))
     settled = state.calls[call.key]
     if settled.undecided:

@@ -65,7 +65,7 @@ def assemble(
     settings = agent.model_settings.over(turn_input.model_settings)
 
     toolbox = Toolbox(work, hooks, built_in)
-    nested = NestedRuns(work.runtime, state, partial(_enter, work, settings))
+    nested = NestedRuns(work, partial(_enter, work, settings))
     background = Background(work, toolbox, nested)
     width = foreground_width(agent.tools, state, width)
     # A sub-agent answers its caller: it has nothing in the background.

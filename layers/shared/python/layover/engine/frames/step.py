@@ -69,7 +69,7 @@ class ModelStep:
         self._hooks = hooks
         self._calls = calls
         self._built_in = built_in
-        self._day = DayRoom(work.runtime, work.state.meta, work.state.run_id)
+        self._day = DayRoom(work)
 
     async def make(self) -> StepRecord:
         """Call the model for the next step, and journal its answer."""

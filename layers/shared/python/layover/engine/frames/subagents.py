@@ -12,9 +12,9 @@ from layover.engine.frames.node_history import newest_of, remember_call
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime, Over, Progress, Suspended
 from layover.engine.state import RunState
+from layover.engine.work import RunWork
 from layover.errors import RetryableError, RunFailed
 from layover.ids import derive_id
-from layover.runtime import Runtime
 from layover.values.memory.context import LoggedAttempt
 from layover.values.runs.child import ChildLoop, ChildRun
 from layover.values.runs.event import LoopEvent
@@ -31,9 +31,9 @@ class NestedRuns:
     """`engine.tools.calls.SubAgents`. Without `enter`, a child is briefed and left to the turn: a process
     that settles one decided call has no time for a run."""
 
-    def __init__(self, runtime: Runtime, state: RunState, enter: Enter | None = None) -> None:
-        self._runtime = runtime
-        self._state = state
+    def __init__(self, work: RunWork, enter: Enter | None = None) -> None:
+        self._runtime = work.runtime
+        self._state = work.state
         self._enter = enter
 
     async def with_child(self, call: CallRecord, ready: Ready) -> CallRecord:

@@ -6,11 +6,10 @@ from datetime import timedelta
 from decimal import Decimal
 
 from layover.context.assembly import estimated_tokens
+from layover.engine.work import RunWork
 from layover.errors import RunFailed
 from layover.ports import DayLimits, DayUse, Reservation
-from layover.runtime import Runtime
 from layover.values.prompt import Prompt
-from layover.values.runs.run import RunMeta
 from layover.values.runs.usage import Usage
 
 ANSWER_TOKENS = 4_000
@@ -20,14 +19,14 @@ POLL_INTERVAL = timedelta(seconds=0.5)
 
 
 class DayRoom:
-    """The room that one frame of a run has in its user's day, a step at a time. `holder`: the frame's own run
-    id; sub-agents that run side by side each hold their own room."""
+    """The room that one frame of a run has in its user's day, a step at a time. Sub-agents that run side by
+    side each hold their own room, under their own run ids."""
 
-    def __init__(self, runtime: Runtime, meta: RunMeta, holder: str) -> None:
-        self._runtime = runtime
-        self._meta = meta
-        self._holder = holder
-        settings = runtime.settings
+    def __init__(self, work: RunWork) -> None:
+        self._runtime = work.runtime
+        self._meta = work.state.meta
+        self._holder = work.state.run_id
+        settings = work.runtime.settings
         self._is_limited = settings.limits_days
         self._limits = DayLimits(settings.daily_tokens, settings.daily_cost_usd)
 

@@ -39,7 +39,7 @@ async def ask_for_hook(work: RunWork, question: ModelQuestion) -> str:
         api=work.agent.api if model == work.agent.model else "chat",
     )
     await work.invocation.check()
-    await DayRoom(work.runtime, meta, work.state.run_id).reserve(prompt)
+    await DayRoom(work).reserve(prompt)
     with work.runtime.tracing.question(meta, work.agent.name, work.state.path):
         reply = await complete_hooked(work.runtime, work.agent, meta, prompt)
     await UnusedReplies(work).add(reply)
