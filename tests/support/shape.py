@@ -35,6 +35,7 @@ from support.taste import (
 HOT_FILES = (
     "layers/shared/python/layover/engine/tools/calls.py",
     "layers/shared/python/layover/engine/frames/frame.py",
+    "layers/shared/python/layover/engine/work.py",
     "layers/shared/python/layover/adapters/journal/runlog.py",
 )
 """Where the order of two lines decides what a death between them means."""
