@@ -160,6 +160,18 @@ async def test_account_that_is_disconnected_while_an_approval_waits_is_asked_for
     assert await world.results(run.id) == ["starred star"]
 
 
+async def test_tools_that_a_server_gives_do_not_change_what_is_deployed(
+    server: ScriptedServer,
+) -> None:
+    server.tools = [listed("star")]
+    world = World(server, call("hub_star"), say("Done."))
+    await world.connect()
+    run = await world.go()
+    await world.answer(run.id, run.pending[0].tool_call_id, "approve")
+    assert await world.results(run.id) == ["starred star"]
+    assert "definition-changed" not in [event.type for event in await world.events(run.id)]
+
+
 async def test_no_token_is_in_what_a_run_pins(server: ScriptedServer) -> None:
     world = World(server, call("hub_star"), say("Done."))
     await world.connect()

@@ -48,7 +48,7 @@ def assemble(
 ) -> Frame:
     """Return the frame of an agent, ready to run. `width`: how many of its calls may wait at once. `above`:
     None for the run itself."""
-    agent = with_tools(agent, turn_input.tools)
+    declared, agent = agent, with_tools(agent, turn_input.tools)
     # The model may read the result of a step's last call before the journal has it, if nobody else does: a
     # hook would act on a result that a death takes back, compaction would write it to the database, and a
     # sub-agent's caller would see it (docs/saved-writes.md#beside-the-model).
@@ -85,7 +85,7 @@ def assemble(
     )
     return Frame(
         work=work,
-        steps=ModelStep(work, prompter, hooks, calls, built_in),
+        steps=ModelStep(work, prompter, hooks, calls, built_in=built_in, declared=declared),
         calls=calls,
         background=background,
         nothing_new=nothing_new,

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from layover.clock import MICROSECOND
 from layover.context.assembly import models_of
 from layover.context.tokens import output_tokens
+from layover.declare.agent import Agent
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.declare.tools.tool import AnyTool
 from layover.engine.attachments import Attachments
@@ -50,7 +51,8 @@ MAX_NESTED_ID = 64
 
 
 class ModelStep:
-    """Makes the steps of one frame. `built_in`: the tools that the agent has in addition to its own."""
+    """Makes the steps of one frame. `built_in`: the tools that the agent has in addition to its own.
+    `declared`: the agent without the tools that the run asked its servers for."""
 
     def __init__(
         self,
@@ -58,7 +60,9 @@ class ModelStep:
         prompter: Prompter,
         hooks: FrameHooks,
         calls: Calls,
-        built_in: Sequence[AnyTool] = (),
+        *,
+        built_in: Sequence[AnyTool],
+        declared: Agent,
     ) -> None:
         self._work = work
         self._runtime = work.runtime
@@ -69,6 +73,7 @@ class ModelStep:
         self._hooks = hooks
         self._calls = calls
         self._built_in = built_in
+        self._declared = declared
         self._day = DayRoom(work)
 
     async def make(self) -> StepRecord:
@@ -213,7 +218,7 @@ class ModelStep:
             correction=None if slots else self._correction(reply),
             asked_through=state.asked_through,
             agent=self._agent.name,
-            definition="" if state.steps or state.path else definition_of(self._agent),
+            definition="" if state.steps or state.path else definition_of(self._declared),
         )
 
     def _correction(self, reply: Reply) -> str | None:
