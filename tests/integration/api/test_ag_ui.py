@@ -116,7 +116,11 @@ async def suspended_again(world: SocketBench, run: Run) -> None:
     await log.open_calls([approved])
     past = ({"attempt": 1, **approved.decision.model_dump(mode="json")},)
     form = Suspension(
-        kind=SuspensionKind.INPUT, payload={}, resume_schema={}, requested_at=world.clock.now()
+        kind=SuspensionKind.INPUT,
+        payload={},
+        resume_schema={},
+        requested_at=world.clock.now(),
+        args={},
     )
     changes = {"state": CallState.OPEN, "opener": log.opener, "past": past, "suspension": form}
     await log.suspend_calls([approved.written(**changes)])

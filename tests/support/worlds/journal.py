@@ -239,6 +239,7 @@ class JournalBench:
                 "kind": SuspensionKind.APPROVAL,
                 "payload": {"type": "approval"},
                 "resume_schema": {"type": "object"},
+                "args": {},
                 "requested_at": self.clock.now(),
                 **fields,
             }
@@ -248,7 +249,8 @@ class JournalBench:
         """Calls of step 1 that wait, as they are journaled. The run rests: its turn has left it."""
         waiting = []
         for call in await self.journaled(log, *call_ids):
-            suspended = call.model_copy(update={"suspension": self.suspension(), **fields})
+            suspension = self.suspension(args=call.args)
+            suspended = call.model_copy(update={"suspension": suspension, **fields})
             await log.suspend_calls([suspended])
             waiting.append(await self.call(call))
         await self.leave(log)

@@ -72,6 +72,12 @@ SUPPORT = Agent(
 PLAIN = Agent(name="plain", model="openai/gpt-5-nano", instructions="Chat.")
 
 
+def _exact(tool_name: str, args: Any) -> Any:
+    """Return arguments as the engine shows them: as the tool gets them."""
+    tools = (each for each in SUPPORT.tools if each.name == tool_name and args)
+    return next((each.validate(args).as_dict() for each in tools), args)
+
+
 class SleepingThreads(InMemoryThreads):
     """A database that can be asleep; `asked` counts the questions."""
 
@@ -264,6 +270,7 @@ class ServiceBench:
             requested_at=self.clock.now(),
             expires_at=expires_at,
             approval=approval,
+            args=_exact(part.tool_name, part.args),
             risk=risk,
         )
         opened = planned.written(state=CallState.OPEN, opener=log.opener, suspension=suspension)

@@ -11,14 +11,11 @@ from pydantic import BaseModel, Field
 from layover import Agent, Approval, Suspend, ToolContext, tool
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.declare.tools.tool import AnyTool
-from layover.engine.exact_calls import exact_call
-from layover.engine.outcomes import Ready
 from layover.errors import DecisionInvalid, DefinitionError
 from layover.inmemory.model import call, say
-from layover.values.decision import NOT_KEPT
 from layover.values.deployment.access import Actor
 from layover.values.message import ToolResultPart
-from layover.values.runs.run import CallRecord, Status
+from layover.values.runs.run import Status
 from layover.values.runs.views import Pending
 from support.worlds.runs import ANN, Bench, seen, suspended
 
@@ -210,38 +207,6 @@ async def test_an_edit_of_a_tool_that_only_the_run_knows_runs_as_it_is_written_o
     assert (PAID, again.args) == ([], {"amount": 5.0, "account": "x"})
     await bench.answer(run.id, "call_1", "approve")
     assert PAID == [(5, "x")]
-
-
-def of_an_old_release(call: CallRecord) -> CallRecord:
-    """Return the record as a release before exact approvals would have stored it."""
-    body = call.model_dump(mode="json")
-    assert body["suspension"].pop("args") is not None
-    decision = body["decision"]
-    assert "exact_args" in decision or decision["args"] is None
-    decision.pop("exact_args", None)
-    return CallRecord.model_validate(body)
-
-
-@pytest.mark.parametrize("edit", [{"amount": 5}, None])
-async def test_a_call_that_an_old_release_suspended_runs_as_it_would_have_then(edit: Any) -> None:
-    bench = bench_of(pay_to("x"))
-    run = await suspended(bench)
-    await bench.decide(run.id, "call_1", "approve", args=edit)
-    old = of_an_old_release(await bench.call(run.id, "call_1"))
-    assert old.decision is not None
-    assert old.suspension is not None
-    assert old.suspension.args is NOT_KEPT
-    assert old.decision.exact_args is (NOT_KEPT if edit else None)
-    assert (old.decision.edit, old.exact_args) == (edit, {"amount": 7})
-    today = pay_to("somebody-else")
-    ready = exact_call(old, lambda args: Ready(today, today.validate(args)), bench.clock.now())
-    assert isinstance(ready, Ready)
-    expected = {"amount": 5.0 if edit else 7.0, "account": "somebody-else"}
-    assert ready.args.as_dict() == expected
-    # What it did not keep, a copy of the record does not make up.
-    stored = old.model_dump(mode="json")
-    assert "args" not in stored["suspension"]
-    assert "exact_args" not in stored["decision"]
 
 
 async def test_a_call_of_unchanged_code_runs_after_one_approval_with_all_that_was_shown() -> None:

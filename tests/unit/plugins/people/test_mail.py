@@ -291,7 +291,9 @@ def test_examples_of_the_guide_are_what_arrives() -> None:
     rule = PendingApproval(by=("finance",))
     request = the_notice(approval=rule)
     answer = decided(
-        args={"amount": 800.0, "to": "Nora"}, reason="The rest next month.", decided_by="sub-bea"
+        exact_args={"amount": 800.0, "to": "Nora"},
+        reason="The rest next month.",
+        decided_by="sub-bea",
     )
     for notice in (request, answer):
         assert f"\n{write_mail(notice, LINKS, CHANNELS, BEA).text}```" in guide

@@ -62,7 +62,7 @@ def test_line_break_makes_no_line_anywhere(text: str) -> None:
         "Denied before",
     ]
     assert all(len(value.splitlines()) == 1 for _, value in facts(notice))
-    edited = decided(decided_by=text, reason=text, args={text: text})
+    edited = decided(decided_by=text, reason=text, exact_args={text: text})
     assert len(outcome(edited).splitlines()) == 1 + 3 + 1  # three arguments differ
 
 
@@ -131,7 +131,7 @@ def test_each_reason_for_a_message_has_its_headline() -> None:
     voted = the_notice(NoticeKind.VOTED, approval=given)
     assert headline(voted) == f"1 of 2 approvals: {request}"
     assert headline(decided()) == "Approved by Bea: Pay 900.00 euros to Nora"
-    edited = decided(args={"amount": 800.0, "to": "Nora"})
+    edited = decided(exact_args={"amount": 800.0, "to": "Nora"})
     assert headline(edited) == ("Approved by Bea with changes. Asked for: Pay 900.00 euros to Nora")
     assert headline(the_notice(asked_again="definition")) == f"Asked again: {request}"
 
@@ -178,7 +178,7 @@ def test_facts_say_what_a_person_decides_by() -> None:
         reason_required=True,
         given=(
             Vote(by="Bea", at=NOW),
-            Vote(by="Dan", at=NOW, args={"amount": 800.0, "to": "Nora"}),
+            Vote(by="Dan", at=NOW, exact_args={"amount": 800.0, "to": "Nora"}),
         ),
     )
     notice = the_notice(approval=rule, denied_before=denials, asked_again="definition")
@@ -214,7 +214,7 @@ def test_expiry_says_how_long_is_left(left: timedelta, words: str) -> None:
 
 def test_outcome_says_who_did_what_with_which_changes_and_why() -> None:
     edit = {"amount": 800.0, "to": "Nora", "note": "later"}
-    assert outcome(decided(args=edit, reason="The rest\nfollows.")).splitlines() == [
+    assert outcome(decided(exact_args=edit, reason="The rest\nfollows.")).splitlines() == [
         "Approved by Bea with changes",
         "amount: 800.0 (asked for: 900.0)",
         "note: later (asked for: (none))",
@@ -257,8 +257,8 @@ def test_vote_counts_with_those_for_the_same_arguments() -> None:
     other = {"amount": 800.0, "to": "Nora"}
     votes = (
         Vote(by="Bea", at=NOW),
-        Vote(by="Dan", at=NOW, args=other),
-        Vote(by="Eve", at=NOW, args=other, reason="Less."),
+        Vote(by="Dan", at=NOW, exact_args=other),
+        Vote(by="Eve", at=NOW, exact_args=other, reason="Less."),
     )
     rule = PendingApproval(by=("finance",), quorum=3, given=votes)
     notice = the_notice(NoticeKind.VOTED, approval=rule)

@@ -6,7 +6,7 @@ from layover.errors import NotAnApprover, NotFound
 from layover.records.runs import snapshot_of
 from layover.runtime import Runtime
 from layover.values.base import compact_json
-from layover.values.decision import NOT_KEPT, ApprovalRule, Decision, DecisionKind, Vote
+from layover.values.decision import ApprovalRule, Decision, DecisionKind, Vote
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import CallRecord, RunSnapshot
 
@@ -79,10 +79,8 @@ def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
 
 
 def edit_of(call: CallRecord, vote: Vote) -> dict[str, Any] | None:
-    """Return the arguments that a vote approves, as the tool gets them where the request shows them so; None:
-    those of the request."""
-    is_exact = call.suspension is not None and call.suspension.args is not NOT_KEPT
-    edited = vote.edit if is_exact else vote.args
+    """Return the arguments that a vote approves, as the tool gets them; None: those of the request."""
+    edited = vote.exact_args
     is_same = edited is None or compact_json(edited) == compact_json(call.exact_args)
     return None if is_same else edited
 

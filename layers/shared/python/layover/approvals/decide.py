@@ -160,8 +160,6 @@ async def _decide_once(
         via=request.via,
         at=runtime.clock.now(),
         args=request.args,
-        # As it is written, until the code has said what the tool gets.
-        exact_args=request.args,
         reason=request.reason,
         data=request.data,
     )

@@ -11,10 +11,9 @@ from layover.declare.tools.approval import APPROVAL_SCHEMA
 from layover.engine.isolation import isolate
 from layover.engine.outcomes import Ready, Settled, failed
 from layover.values.base import Json, compact_json
-from layover.values.decision import NOT_KEPT, Args, Exact
+from layover.values.decision import Args
 from layover.values.runs.run import (
     CallRecord,
-    Decision,
     DecisionKind,
     Suspension,
     SuspensionKind,
@@ -56,9 +55,9 @@ def exact_call(call: CallRecord, prepare: Prepare, now: datetime) -> Ready | Set
     decision = call.decision
     assert decision is not None
     words = call.proposed if call.edited is None else call.edited
-    ready, decided = prepare(words), _decided_args(call, decision)
-    if decided is NOT_KEPT:
-        return ready
+    ready = prepare(words)
+    # What the person made, or saw.
+    decided = call.exact_args if decision.exact_args is None else decision.exact_args
     if isinstance(ready, Settled):
         return failed(
             f"ToolChanged: a deployment changed the parameters of {call.tool_name} after the request was "
@@ -89,13 +88,6 @@ def _after_consent(call: CallRecord, ready: Ready, now: datetime) -> Ready | Sus
     rule = call.suspension.approved_under if call.suspension else None
     request = approval_request(ready, now)
     return request.model_copy(update={"approval": rule, "asked_again": "definition"})
-
-
-def _decided_args(call: CallRecord, decision: Decision) -> Exact:
-    """Return the arguments that the person saw, or made; the mark if an old release did not keep them."""
-    if decision.exact_args is not None:
-        return decision.exact_args
-    return call.suspension.args if call.suspension else NOT_KEPT
 
 
 def _request_again(call: CallRecord, ready: Ready, now: datetime) -> Suspension:

@@ -1,13 +1,11 @@
 """Decisions about calls that wait, and their record."""
 
 from datetime import timedelta
-from enum import Enum, StrEnum
+from enum import StrEnum
 from operator import not_
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
-from pydantic.json_schema import SkipJsonSchema
-from pydantic_core.core_schema import CoreSchema, is_instance_schema
+from pydantic import Field
 
 from layover.values.base import Json, Time, Value, is_none
 
@@ -17,26 +15,11 @@ WAIT_RECORD_LIFE = MAX_WAIT + timedelta(days=1)
 """The life of a record that a waiting call needs, where the end of its run does not set it."""
 
 
-class NotKept(Enum):
-    """The mark of a fact that a record lacks, because the release that wrote the record did not keep it. It
-    is read from storage and never written: the copy of such a record lacks the fact, too."""
-
-    NOT_KEPT = "not kept"
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
-        # No JSON is read as the mark.
-        return is_instance_schema(cls)
-
-
-NOT_KEPT: Final = NotKept.NOT_KEPT
 Args = dict[str, Any]
-Exact = Args | SkipJsonSchema[NotKept]
-"""Arguments as the tool gets them: validated, in their JSON form, with defaults."""
 
 
 def _is_absent(value: object) -> bool:
-    return value is None or value is NOT_KEPT
+    return value is None
 
 
 class DecisionKind(StrEnum):
@@ -97,22 +80,8 @@ class Edited(Value):
 
     args: Args | None = None
     """Arguments as edited by the approver; None: there is no edit."""
-    exact_args: Exact | None = Field(default=None, exclude_if=_is_absent)
-    """The edit as the tool gets it; None: there is no edit."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read(cls, data: Any) -> Any:
-        """Return the fields, with the mark where an edit lacks its exact arguments."""
-        lacks_it = isinstance(data, dict) and data.get("exact_args") is None
-        if lacks_it and data.get("args") is not None:
-            return {**data, "exact_args": NOT_KEPT}
-        return data
-
-    @property
-    def edit(self) -> Args | None:
-        """The approver's own arguments, as the tool gets them; None: the request's were approved."""
-        return self.args if self.exact_args is NOT_KEPT else self.exact_args
+    exact_args: Args | None = Field(default=None, exclude_if=_is_absent)
+    """The edit as the tool gets it: validated, in its JSON form, with defaults. None: there is no edit."""
 
 
 class Decision(Edited):
@@ -214,6 +183,6 @@ class DecisionNote(Value):
             reason=decision.reason,
             via=decision.via,
             at=decision.at,
-            args=decision.edit,
+            args=decision.exact_args,
             given=votes,
         )

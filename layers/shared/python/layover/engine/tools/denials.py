@@ -9,7 +9,7 @@ from layover.engine.declines import Advice, denied_result
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.work import RunWork
 from layover.values.base import Json, compact_json
-from layover.values.decision import NOT_KEPT, ApprovalRule, Denial
+from layover.values.decision import ApprovalRule, Denial
 from layover.values.runs.run import CallRecord, DecisionKind, Suspension
 
 MAX_SHOWN = 10
@@ -49,7 +49,7 @@ class Denials:
         """
         denied = await self._denied(call)
         text = _canonical(args)
-        same = next((d for d in denied if _canonical(_args_of(d, tool)) == text), None)
+        same = next((d for d in denied if _canonical(d.exact_args) == text), None)
         if same is not None:
             return _settled_like(same)
         if not denied or isinstance(outcome, Ready):
@@ -58,7 +58,7 @@ class Denials:
             return _settled_like(denied[0], Advice.NO_MORE)
         # Others who decide must not read what was asked of these: tools of several agents may have one name.
         of_these = [d for d in denied if _has_same_deciders(d, outcome.approval)][:MAX_SHOWN]
-        before = tuple(_denial_of(d, tool) for d in reversed(of_these))
+        before = tuple(_denial_of(d) for d in reversed(of_these))
         return outcome.model_copy(update={"denied_before": before})
 
     async def _denied(self, call: CallRecord) -> Sequence[CallRecord]:
@@ -91,20 +91,10 @@ def _settled_like(denied: CallRecord, advice: Advice | None = None) -> Settled:
     return replace(denied_result(denied, advice), denial=denied.tool_call_id)
 
 
-def _args_of(denied: CallRecord, tool: AnyTool) -> Json:
-    """Return the arguments that a person was asked about, validated as they were then."""
-    if denied.suspension is not None and denied.suspension.args is not NOT_KEPT:
-        return denied.suspension.args
-    try:
-        return tool.validate(denied.proposed).as_dict()
-    except Exception:  # the tool takes other arguments by now, or is another agent's
-        return denied.proposed
-
-
-def _denial_of(denied: CallRecord, tool: AnyTool) -> Denial:
+def _denial_of(denied: CallRecord) -> Denial:
     decision = denied.decision
     assert decision is not None
-    args = _args_of(denied, tool)
+    args = denied.exact_args
     text = compact_json(args)
     if len(text) > MAX_SHOWN_ARGS:
         head = text[:MAX_SHOWN_ARGS]

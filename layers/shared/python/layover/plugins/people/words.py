@@ -59,7 +59,7 @@ def headline(notice: Notice, channels: Channels | None = None) -> str:
         case NoticeKind.TEST:
             sentence = f"This is a test by {name_of(notice.owner)}; nothing waits."
         case NoticeKind.DECIDED:
-            is_edit = notice.decision is not None and notice.decision.edit is not None
+            is_edit = notice.decision is not None and notice.decision.exact_args is not None
             # The summary says what was asked for.
             link = ". Asked for: " if is_edit else ": "
             sentence = f"{_verdict(notice, channels)}{link}{_deed(notice)}"
@@ -153,7 +153,7 @@ def outcome(notice: Notice, channels: Channels | None = None) -> str:
     if notice.decision is None:
         return ""
     lines = [_verdict(notice, channels)]
-    edit = notice.decision.edit
+    edit = notice.decision.exact_args
     if edit is not None:
         lines += _changes(notice.call.args, edit)
     return "\n".join([*lines, *_reason(notice.decision.reason)])
@@ -260,7 +260,7 @@ def _verdict(notice: Notice, channels: Channels | None) -> str:
     verb = _VERBS[decision.kind]
     if decision.kind is DecisionKind.DENIED and notice.call.kind is SuspensionKind.INPUT:
         verb = "Declined"
-    changes = " with changes" if decision.edit is not None else ""
+    changes = " with changes" if decision.exact_args is not None else ""
     if decision.kind is DecisionKind.EXPIRED or decision.decided_by == SYSTEM:
         return f"{verb}{changes}"
     by = name_of(decision.on_behalf_of or decision.decided_by, channels)
@@ -278,7 +278,7 @@ def _tally(notice: Notice) -> str:
 
 
 def _args_of(vote: Vote, notice: Notice) -> str:
-    return compact_json(notice.call.args if vote.edit is None else vote.edit)
+    return compact_json(notice.call.args if vote.exact_args is None else vote.exact_args)
 
 
 def _needs(rule: ApprovalRule, owner: str) -> str:

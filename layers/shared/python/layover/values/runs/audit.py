@@ -7,8 +7,8 @@ from typing import Self
 
 from pydantic import Field
 
-from layover.values.base import Json, Time, Value, compact_json, is_none
-from layover.values.decision import NOT_KEPT, Decision, DecisionKind, Risk, Via
+from layover.values.base import Time, Value, compact_json, is_none
+from layover.values.decision import Decision, DecisionKind, Risk, Via
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
 
@@ -56,7 +56,7 @@ class AuditRow(Value):
             reason=decision.reason,
             via=decision.via,
             risk=call.suspension.risk if call.suspension else None,
-            args_sha256=_digest(_exact_args(call, decision)),
+            args_sha256=_digest(call, decision),
             requested_at=requested_at,
             decided_at=decision.at,
         )
@@ -77,11 +77,6 @@ def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> li
     return rows
 
 
-def _exact_args(call: CallRecord, decision: Decision) -> Json:
-    # A decision that is made now has what the tool gets; only an old release's record may lack it.
-    assert decision.exact_args is not NOT_KEPT
-    return call.exact_args if decision.exact_args is None else decision.exact_args
-
-
-def _digest(args: Json) -> str:
+def _digest(call: CallRecord, decision: Decision) -> str:
+    args = call.exact_args if decision.exact_args is None else decision.exact_args
     return hashlib.sha256(compact_json(args).encode("utf-8", "replace")).hexdigest()

@@ -227,7 +227,7 @@ class ToolCallDecided(BaseEvent):
             on_behalf_of=decision.on_behalf_of,
             reason=decision.reason,
             via=decision.via,
-            args=decision.edit,
+            args=decision.exact_args,
         )
 
 

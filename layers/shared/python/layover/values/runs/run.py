@@ -9,14 +9,7 @@ from pydantic import Field
 
 from layover.values.base import Json, Time, Value, is_none
 from layover.values.decision import DECLINES as DECLINES
-from layover.values.decision import (
-    NOT_KEPT,
-    ApprovalRule,
-    Denial,
-    Exact,
-    PendingApproval,
-    Vote,
-)
+from layover.values.decision import ApprovalRule, Args, Denial, PendingApproval, Vote
 from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
 from layover.values.decision import Risk as Risk
@@ -110,9 +103,9 @@ class Suspension(Value):
     """The rule of who decides; None: the run's owner does."""
     denied_before: tuple[Denial, ...] = Field(default=(), exclude_if=not_)
     """Calls of the same tool with other arguments that persons had denied in this run, the newest last."""
-    args: Exact = Field(default=NOT_KEPT, exclude_if=lambda value: value is NOT_KEPT)
-    """The arguments that the request shows. Every release since this field has them; a call that an earlier
-    one suspended is shown, and runs, as that would have done."""
+    args: Args
+    """The arguments that the request shows, as the tool gets them: validated, in their JSON form, with
+    defaults."""
     summary: str | None = Field(default=None, exclude_if=is_none)
     """The tool's own words for what the call would do (`@tool(summary=)`)."""
     risk: Risk | None = Field(default=None, exclude_if=is_none)
@@ -253,8 +246,7 @@ class CallRecord(Value):
     @property
     def exact_args(self) -> Json:
         """The arguments that a decision about the waiting call is about: those that the tool gets."""
-        exact = self.suspension.args if self.suspension else NOT_KEPT
-        return self.proposed if exact is NOT_KEPT else exact
+        return self.suspension.args if self.suspension else self.proposed
 
     @property
     def rule(self) -> ApprovalRule | None:
