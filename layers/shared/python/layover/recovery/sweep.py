@@ -88,8 +88,7 @@ async def _look_through(
     past: set[DueCheck] = set()
     while True:
         due = await page(swept_at, PAGE, past)
-        # Among runs are the threads that a release before this one deleted.
-        counts.update(await _look_at_all(runtime, sorted(due, key=_is_deletion), swept_at, end))
+        counts.update(await _look_at_all(runtime, due, swept_at, end))
         past.update(due)
         if not due or asyncio.get_running_loop().time() >= end:
             return counts

@@ -74,12 +74,7 @@ def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
 def head_from(owner: str, item: Item) -> ThreadHead:
     """Return the value of a HEAD item."""
     metadata = json.loads(item["metadata"])
-    return ThreadHead.model_validate({**_present(item), "owner": owner, "metadata": metadata})
-
-
-def _present(item: Item) -> Item:
-    """Return the attributes that have a value: an earlier release stored empty ones."""
-    return {name: value for name, value in item.items() if value is not None}
+    return ThreadHead.model_validate({**item, "owner": owner, "metadata": metadata})
 
 
 def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
@@ -151,7 +146,7 @@ def run_from(
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
     return RunMeta.model_validate(
         {
-            **_present(item),
+            **item,
             **(json.loads(outcome_text) if outcome_text else {}),
             **(json.loads(caller_text) if caller_text else {}),
             "owner": owner,
@@ -215,7 +210,7 @@ def call_from(
             "key": item["sk"],
             "run_id": run_id,
             "state": item["state"],
-            "rev": item.get("rev", 0),
+            "rev": item["rev"],
             "opener": item.get("opener"),
             "attempt": item["attempt"],
             "token": item.get("token"),
