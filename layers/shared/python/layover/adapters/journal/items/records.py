@@ -210,7 +210,8 @@ def call_from(
             "key": item["sk"],
             "run_id": run_id,
             "state": item["state"],
-            "rev": item["rev"],
+            # The index of lists has no revs.
+            "rev": item.get("rev"),
             "opener": item.get("opener"),
             "attempt": item["attempt"],
             "token": item.get("token"),
