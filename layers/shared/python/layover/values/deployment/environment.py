@@ -61,10 +61,12 @@ class Environment(BaseModel):
     model: str = Field(default="openai/gpt-5-mini", alias="LAYOVER_MODEL")
     last_messages: int = Field(default=20, ge=1, alias="LAYOVER_LAST_MESSAGES")
     embedder_model: str | None = Field(default=None, alias="LAYOVER_EMBEDDER_MODEL")
-    top_k: int = Field(default=5, ge=1, alias="LAYOVER_SEMANTIC_RECALL_TOP_K")
+    semantic_recall_top_k: int = Field(default=5, ge=1, alias="LAYOVER_SEMANTIC_RECALL_TOP_K")
     observer_model: str | None = Field(default=None, alias="LAYOVER_OBSERVER_MODEL")
-    observer_tokens: int = Field(default=30_000, ge=1, alias="LAYOVER_OBSERVER_MESSAGE_TOKENS")
-    reflector_tokens: int = Field(
+    observer_message_tokens: int = Field(
+        default=30_000, ge=1, alias="LAYOVER_OBSERVER_MESSAGE_TOKENS"
+    )
+    reflector_observation_tokens: int = Field(
         default=40_000, ge=1, alias="LAYOVER_REFLECTOR_OBSERVATION_TOKENS"
     )
     extractor_model: str | None = Field(default=None, alias="LAYOVER_EXTRACTOR_MODEL")
@@ -154,48 +156,17 @@ class Environment(BaseModel):
     @property
     def settings(self) -> Settings:
         """The part that the engine and the services know."""
-        return Settings(
-            model=self.model,
-            last_messages=self.last_messages,
-            embedder_model=self.embedder_model,
-            semantic_recall_top_k=self.top_k,
-            observer_model=self.observer_model,
-            observer_message_tokens=self.observer_tokens,
-            reflector_observation_tokens=self.reflector_tokens,
-            extractor_model=self.extractor_model,
-            title_model=self.title_model,
-            log_level=self.log_level,
-            log_file=self.log_file,
-            sweep_patience=timedelta(seconds=self.sweep_patience_s),
-            run_retention=timedelta(days=self.run_retention_days),
-            thread_retention=_days(self.thread_retention_days),
-            entry_retention=_days(self.entry_retention_days),
-            node_memory_days=self.node_memory_days,
-            access=Access(
-                scope=self.scope,
-                act_as_scope=self.act_as_scope,
-                operate_scope=self.operate_scope,
-                audit_scope=self.audit_scope,
-                read_content_scope=self.read_content_scope,
-                groups_claim=self.groups_claim,
-                operate_group=self.operate_group,
-                audit_group=self.audit_group,
-                read_content_group=self.read_content_group,
-                login_scope=self.login_scope,
-                issuer=self.issuer,
-                client_id=self.client_id,
-                stream_url=self.stream_url,
-            ),
-            docs=self.docs,
-            origins=tuple(self.origins.split(",")) if self.origins else (),
-            max_user_waits=self.max_user_waits,
-            max_user_streams=self.max_user_streams,
-            max_waits=self.max_waits,
-            daily_tokens=self.daily_tokens,
-            daily_cost_usd=self.daily_cost_usd,
-            runs_per_minute=self.runs_per_minute,
-            traces=bool(self.otlp_endpoint),
-        )
+        derived = {
+            "access": Access.model_validate(vars(self)),
+            "origins": tuple(self.origins.split(",")) if self.origins else (),
+            "sweep_patience": timedelta(seconds=self.sweep_patience_s),
+            "run_retention": timedelta(days=self.run_retention_days),
+            "thread_retention": _days(self.thread_retention_days),
+            "entry_retention": _days(self.entry_retention_days),
+            "traces": bool(self.otlp_endpoint),
+        }
+        # Everything else has the name of its variable's field.
+        return Settings.model_validate({**vars(self), **derived})
 
 
 def _days(number: int | None) -> timedelta | None:
