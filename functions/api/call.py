@@ -202,6 +202,18 @@ def answer_events(call: Call, page: EventPage) -> Response[str]:
     return _answer(page, call.takes_gzip)
 
 
+def redirect(status: int, url: str) -> Response[str]:
+    """Answer with a URL of S3's."""
+    headers: dict[str, Any] = {
+        "Location": url,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        # The signature in the URL is a credential.
+        "Referrer-Policy": "no-referrer",
+    }
+    return Response(status_code=status, content_type="text/plain", body="", headers=headers)
+
+
 class ResponseBudget:
     """The room left in an answer that takes one run after the other. It always takes the first run."""
 

@@ -1,12 +1,12 @@
 """Files, and whole results of tools."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
 from pydantic import Field, Strict
 
 from functions.api.bodies import Body, Whole
-from functions.api.call import answer_json, call_of, new_router
+from functions.api.call import answer_json, call_of, new_router, redirect
 from functions.api.documented import responses
 from layover.files import uploads as files
 from layover.values.file import MAX_FILE, MAX_NAME, MIME_TYPE, FileUpload
@@ -59,7 +59,7 @@ def create_file(body: NewFile) -> Response[str]:
     responses=_LINK,
 )
 def get_file(file_id: str) -> Response[str]:
-    return _redirect(call_of(router).do(files.link, file_id))
+    return redirect(302, call_of(router).do(files.link, file_id))
 
 
 @router.get(
@@ -70,15 +70,4 @@ def get_file(file_id: str) -> Response[str]:
     responses=_LINK,
 )
 def get_tool_result(run_id: str, tool_call_id: str) -> Response[str]:
-    return _redirect(call_of(router).do(files.result_link, run_id, tool_call_id))
-
-
-def _redirect(url: str) -> Response[str]:
-    headers: dict[str, Any] = {
-        "Location": url,
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-        # The signature in the URL is a credential.
-        "Referrer-Policy": "no-referrer",
-    }
-    return Response(status_code=302, content_type="text/plain", body="", headers=headers)
+    return redirect(302, call_of(router).do(files.result_link, run_id, tool_call_id))

@@ -5,7 +5,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, Field
 
-from functions.api.call import answer_json, call_of, new_router
+from functions.api.call import answer_json, call_of, new_router, redirect
 from functions.api.documented import also, responses
 from functions.api.response_limits import MAX_ANSWER, answer_size, is_large
 from layover.retention.export import export
@@ -64,7 +64,7 @@ def export_me() -> Response[str]:
     if result.job is not None:
         return _answer_later(result.job)
     if result.url is not None:
-        return _redirect(result.url)
+        return redirect(303, result.url)
     text = result.text or ""
     return Response(
         status_code=200,
@@ -102,7 +102,7 @@ def get_exports() -> Response[str]:
 )
 def get_export(export_id: str) -> Response[str]:
     facts, url = call_of(router).do(export_link, export_id)
-    return _answer_later(facts) if url is None else _redirect(url)
+    return _answer_later(facts) if url is None else redirect(303, url)
 
 
 @router.delete(
@@ -126,16 +126,6 @@ def _answer_later(export: ExportFacts) -> Response[str]:
         "Cache-Control": "no-store",
     }
     return answer_json(export, 202, headers)
-
-
-def _redirect(url: str) -> Response[str]:
-    headers: dict[str, Any] = {
-        "Location": url,
-        "Cache-Control": "no-store",
-        # The signature in the URL is a credential.
-        "Referrer-Policy": "no-referrer",
-    }
-    return Response(status_code=303, content_type="text/plain", body="", headers=headers)
 
 
 def _fits(text: str) -> bool:

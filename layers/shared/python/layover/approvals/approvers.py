@@ -24,17 +24,12 @@ def may_decide(actor: Actor, owner: str, rule: ApprovalRule | None) -> bool:
 
 def check_right(actor: Actor, owner: str, call: CallRecord) -> None:
     """Raise NotAnApprover for the run's owner if other people decide."""
-    rule = rule_of(call)
+    rule = call.rule
     if rule is None or may_decide(actor, owner, rule):
         return
     who = "a member of " + " or ".join(rule.by)
     message = f"this call waits for {who}" + ("" if rule.requester else " who does not own the run")
     raise NotAnApprover(message, rule.by, run_id=call.run_id, tool_call_id=call.tool_call_id)
-
-
-def rule_of(call: CallRecord) -> ApprovalRule | None:
-    """Return the rule that says who decides the call; None if the run's owner does."""
-    return call.rule
 
 
 async def foreign_run(
@@ -65,14 +60,14 @@ def votes_with(call: CallRecord, decision: Decision) -> tuple[Vote, ...]:
 
 def needs_quorum(actor: Actor, call: CallRecord, decision: Decision) -> bool:
     """Return whether the call takes more than one approval of this actor's kind."""
-    rule = rule_of(call)
+    rule = call.rule
     approves = decision.kind is DecisionKind.APPROVED
     return rule is not None and rule.quorum > 1 and approves and not actor.in_process
 
 
 def is_enough(call: CallRecord, votes: tuple[Vote, ...]) -> bool:
     """Return whether the quorum approves the arguments of the newest vote."""
-    rule = rule_of(call)
+    rule = call.rule
     args = edit_of(call, votes[-1])
     approvals = sum(compact_json(edit_of(call, vote)) == compact_json(args) for vote in votes)
     return rule is None or approvals >= rule.quorum

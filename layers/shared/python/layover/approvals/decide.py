@@ -11,7 +11,6 @@ from layover.approvals.approvers import (
     has_voted,
     is_enough,
     needs_quorum,
-    rule_of,
     votes_with,
 )
 from layover.approvals.bus import publish_decision, publish_vote
@@ -334,7 +333,7 @@ def _view(
     request: DecisionRequest,
 ) -> Run | RunGlimpse:
     run = view_for(runtime, actor, snapshot)
-    rule = rule_of(call)
+    rule = call.rule
     # The votes of an earlier attempt are not kept: its repeated decision is answered without them.
     if rule is None or rule.quorum <= 1 or request.attempt not in (None, call.attempt):
         return run

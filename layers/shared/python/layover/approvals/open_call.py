@@ -1,7 +1,7 @@
 """The call that a caller's request is about, if it waits and the caller may decide it, and the run as that
 caller then sees it."""
 
-from layover.approvals.approvers import check_right, foreign_run, may_decide, rule_of
+from layover.approvals.approvers import check_right, foreign_run, may_decide
 from layover.approvals.waiting import is_expired
 from layover.errors import DecisionAlreadyMade, NotFound, RequestError
 from layover.records.runs import snapshot_of
@@ -38,7 +38,7 @@ async def find_call(
             call = _find(foreign, tool_call_id)
         except RequestError:
             raise error from None
-        rule = rule_of(call)
+        rule = call.rule
         may = rule is not None and may_decide(actor, foreign.meta.owner, rule)
         if not (may or operates):
             raise error from None

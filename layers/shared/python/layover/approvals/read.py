@@ -1,6 +1,6 @@
 """One call about which people were asked, while it waits and afterwards."""
 
-from layover.approvals.approvers import may_decide, rule_of
+from layover.approvals.approvers import may_decide
 from layover.approvals.open_call import check_open, find_call
 from layover.errors import DecisionAlreadyMade, NotAnApprover, NotFound
 from layover.records.deployed import with_args_schema
@@ -33,7 +33,7 @@ async def read_call(runtime: Runtime, actor: Actor, run_id: str, tool_call_id: s
         owner=owner,
         thread_id=run.meta.thread_id if is_own else None,
         waits=_waits(runtime, run, call),
-        may_decide=may_decide(actor, owner, rule_of(call)),
+        may_decide=may_decide(actor, owner, call.rule),
         decision=DecisionNote.of(call.decision, call.votes) if call.decision else None,
     )
     return with_args_schema(runtime.agents, view.agent, view)

@@ -1,9 +1,10 @@
-"""The tools of waiting calls, as this deployment has them (docs/behaviour.md#edited-arguments). A record
-keeps none of it: a deployment may change a tool while its call waits."""
+"""Agents, and the tools of waiting calls, as this deployment has them (docs/behaviour.md#edited-arguments). A
+record keeps none of it: a deployment may change a tool while its call waits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from layover.errors import DefinitionError
 from layover.values.runs.run import BUDGET_TOOL, SuspensionKind
 from layover.values.runs.views import Pending
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 Agents = Callable[[], "Mapping[str, Agent]"]
 """Returns the agents that this deployment serves, by name. They are imported on first use."""
 P = TypeVar("P", bound=Pending)
+
+
+def deployed_agent(agents: Agents, name: str) -> "Agent | None":
+    """Return the agent; None if this deployment has none of this name, or its agents do not load."""
+    try:
+        return agents().get(name)
+    except DefinitionError:
+        return None
 
 
 def deployed_tool(

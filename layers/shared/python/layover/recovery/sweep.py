@@ -14,7 +14,7 @@ from layover.approvals.outbox import calls_of, tell, wake_cut
 from layover.batches import batched
 from layover.engine.progress import failed
 from layover.engine.state import RunState
-from layover.errors import Fenced, LayoverError, RetryableError
+from layover.errors import LayoverError, RetryableError
 from layover.ports import DueCheck, RunLog
 from layover.records.lifetimes import keep_records, set_ttl
 from layover.recovery.give_up import attempts_used_up
@@ -25,7 +25,7 @@ from layover.retention.expire import after_failures, expire
 from layover.runs.aside import find_waiting, go_on, hand_on
 from layover.runs.cancel import cancel
 from layover.runs.executions import start_successor
-from layover.runs.finish import end_even_unsaved, save_unsaved, thread_of
+from layover.runs.finish import end_even_unsaved, head_now, save_unsaved, thread_of
 from layover.runs.seizure import end_by_force
 from layover.runtime import Runtime
 from layover.sockets.subscriptions import catch_up, close
@@ -271,9 +271,7 @@ async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
 
 async def _save(runtime: Runtime, run: RunMeta) -> ThreadHead:
     """Save the run. Return its thread."""
-    head = await runtime.journal.heads.get(run.owner, run.thread_id)
-    if head is None:
-        raise Fenced("the thread is gone", run_id=run.id, thread_id=run.thread_id)
+    head = await head_now(runtime, run)
     await save_unsaved(runtime, head)
     return head
 

@@ -29,6 +29,7 @@ from layover.records.threads import head_of, live_messages
 from layover.records.views import run_view
 from layover.runs.aside import find_waiting, hand_on, policy_of, set_aside
 from layover.runs.cancel import END_DURATION_S, cancel
+from layover.runs.executions import start_execution
 from layover.runs.long_polls import Pace
 from layover.runs.messages import asks_for_budget, send, withdraw, withdraw_again
 from layover.runtime import Runtime
@@ -170,7 +171,7 @@ async def start_run(
     # One transaction has accepted the run and flagged the run that it interrupts. A death from here on leaves
     # both to the sweeper, which starts runs without an execution and ends flagged ones.
     if accepted.started:
-        await _start(runtime, owner, meta)
+        await start_execution(runtime, owner, meta.id, meta.n)
     if accepted.interrupts is not None:
         await _interrupt(runtime, actor, accepted.interrupts)
         return run_view(await snapshot_of(runtime, owner, accepted.run_id), runtime.agents)
@@ -425,17 +426,6 @@ def _meta(
         updated_at=now,
         records_expire_at=now + RECORDS_SLACK + runtime.settings.run_retention,
     )
-
-
-async def _start(runtime: Runtime, owner: str, meta: RunMeta) -> None:
-    try:
-        await runtime.callbacks.start(owner, meta.id, meta.n)
-    except RetryableError as error:
-        # The run is accepted, and the sweeper starts runs that have no execution.
-        _log.warning(
-            "an accepted run waits for the sweeper",
-            extra={"run_id": meta.id, "cause": type(error).__name__},
-        )
 
 
 async def _interrupt(runtime: Runtime, actor: Actor, run_id: str) -> None:

@@ -13,8 +13,9 @@ from layover.context.tokens import total_tokens, with_token_count
 from layover.context.transcript import Branch, branch, own_steps, parents_first, unheard_leaf
 from layover.context.waiting import with_waiting_results
 from layover.context.withheld import for_models
-from layover.errors import DefinitionError, Fenced, RetryableError
+from layover.errors import Fenced, RetryableError
 from layover.ports import RunLog, SetAside
+from layover.records.deployed import deployed_agent
 from layover.records.threads import LOOK
 from layover.runs.executions import start_execution, start_successor
 from layover.runtime import Runtime
@@ -184,8 +185,5 @@ async def go_on(runtime: Runtime, owner: str, run_id: str) -> bool:
 
 def policy_of(runtime: Runtime, run: RunMeta) -> OnWaiting:
     """Return what the run's agent does with a message that comes while it waits."""
-    try:
-        agent = runtime.agents().get(run.agent)
-    except DefinitionError:
-        agent = None
+    agent = deployed_agent(runtime.agents, run.agent)
     return agent.on_waiting if agent else OnWaiting.ANSWER

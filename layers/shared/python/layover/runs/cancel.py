@@ -10,8 +10,9 @@ from layover.declare.agent import Agent
 from layover.declare.hooks.base import is_any_asked
 from layover.engine.progress import CANCELLED
 from layover.engine.state import RunState
-from layover.errors import DefinitionError, NotFound, RetryableError
+from layover.errors import NotFound, RetryableError
 from layover.ports import RunLog
+from layover.records.deployed import deployed_agent
 from layover.runs.finish import end_even_unsaved, last_events, thread_of
 from layover.runs.seizure import LOOK_EVERY_S, end_by_force
 from layover.runtime import Runtime
@@ -85,10 +86,7 @@ async def cancel(
 
 def _agent_with_hooks(runtime: Runtime, run: RunMeta) -> Agent | None:
     """Return the run's agent, if one of its hooks is asked at the end."""
-    try:
-        agent = runtime.agents().get(run.agent)
-    except DefinitionError:
-        return None
+    agent = deployed_agent(runtime.agents, run.agent)
     return agent if agent is not None and is_any_asked(agent.hooks, "at_end") else None
 
 

@@ -42,6 +42,7 @@ from layover.values.runs.run import (
     DecisionKind,
     FinishReason,
     Outcome,
+    RunMeta,
     Status,
     Via,
 )
@@ -63,6 +64,14 @@ def thread_of(log: RunLog) -> ThreadHead:
         meta = log.snapshot.meta
         raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
     return log.head
+
+
+async def head_now(runtime: Runtime, run: RunMeta) -> ThreadHead:
+    """Return the head of the run's thread as it is now. Raises Fenced as `thread_of` does."""
+    head = await runtime.journal.heads.get(run.owner, run.thread_id)
+    if head is None:
+        raise Fenced("the thread is gone", run_id=run.id, thread_id=run.thread_id)
+    return head
 
 
 async def end_run(

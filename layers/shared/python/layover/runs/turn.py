@@ -16,13 +16,14 @@ from layover.engine.hooks.at_end import run_cancel_hooks
 from layover.engine.loop import Loop
 from layover.engine.progress import Aside, Over, Suspended, Yielded, failed
 from layover.engine.state import RunState
-from layover.errors import DefinitionError, Fenced, RunFailed
+from layover.errors import Fenced, RunFailed
 from layover.metering.allowance import find_reached_limit, release_room
 from layover.ports import Deadline, RunLog
+from layover.records.deployed import deployed_agent
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.aside import Claim, hand_on, save_ahead, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
-from layover.runs.finish import end_run, save_unsaved, thread_of
+from layover.runs.finish import end_run, head_now, save_unsaved, thread_of
 from layover.runs.load_turn import agent_of, load_turn_input
 from layover.runs.resume import resume
 from layover.runtime import Runtime
@@ -143,7 +144,7 @@ async def _advance(
     is_aside = _is_aside(head, meta)
     # A run whose calls are all decided takes its thread back at once, if no run is at work there.
     if is_aside and not meta.waiting and await take_back(runtime, log, waits=False) is Claim.TAKEN:
-        head, is_aside = await _head_now(runtime, meta), False
+        head, is_aside = await head_now(runtime, meta), False
         meta = log.snapshot.meta
     # Before the history is read below, which would otherwise lack the runs that only the journal has.
     await save_unsaved(runtime, head)
@@ -210,13 +211,6 @@ async def _take_back(runtime: Runtime, log: RunLog) -> TurnResult:
     return _result("yielded" if turn is Claim.TAKEN else "left")
 
 
-async def _head_now(runtime: Runtime, meta: RunMeta) -> ThreadHead:
-    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
-    if head is None:
-        raise Fenced("the thread is gone", run_id=meta.id, thread_id=meta.thread_id)
-    return head
-
-
 async def _check_may_start(runtime: Runtime, log: RunLog) -> None:
     """Raise RunFailed if the run may not begin, or go on. A queued run was accepted when its user's day had
     room. A run does not go on if some of its records have expired while it stood still."""
@@ -266,10 +260,7 @@ def _memory_work_after(
 ) -> MemoryWork:
     """Return the memory work that follows a run that ended with `status`. `head`: its thread before the
     end."""
-    try:
-        agent = runtime.agents().get(agent_name)
-    except DefinitionError:
-        agent = None
+    agent = deployed_agent(runtime.agents, agent_name)
     if agent is None:
         return MemoryWork.NOTHING
     return runtime.agent_memory.work_after(agent, status, head)

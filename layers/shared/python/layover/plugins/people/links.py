@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from layover.approvals.approvers import has_approved, may_decide, rule_of
+from layover.approvals.approvers import has_approved, may_decide
 from layover.approvals.decide import ACCEPTS, DecisionRequest, decide
 from layover.approvals.open_call import find_call
 from layover.approvals.waiting import is_expired
@@ -251,7 +251,7 @@ def _request(
     """Return what the page says of a call that waits."""
     config, agent = runtime.channels.config, snapshot.meta.agent
     pending = with_args_schema(runtime.agents, agent, Pending.of(call, agent))
-    rule = rule_of(call)
+    rule = call.rule
     return {
         "may": tuple(sorted(verdict.value for verdict in ACCEPTS[pending.kind])),
         "voted": has_approved(call, person.id),
