@@ -443,7 +443,8 @@ def _writers_in(file: Path) -> Iterator[str]:
             if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 inner = (*names, child.name)
             called = ast.unparse(child.func) if isinstance(child, ast.Call) else ""
-            if called == "write_once" or called.endswith("table.write"):
+            is_once = called in ("write_once", "change_once")
+            if is_once or called.endswith("table.write"):
                 yield ".".join(inner)
             yield from look(child, inner)
 

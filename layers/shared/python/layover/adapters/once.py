@@ -39,6 +39,15 @@ async def write_once(table: Table, action: Put | Update, by: Mapping[str, Any]) 
         return None if isinstance(action, Put) else old
 
 
+async def change_once(table: Table, update: Update, dice: Dice) -> Item | None:
+    """Make a plain update that takes effect once, and return the item as it is then; None: the condition does
+    not hold."""
+    try:
+        return await write_once(table, update, written_by(dice))
+    except ConditionFailed:
+        return None
+
+
 def written_by(dice: Dice) -> dict[str, str]:
     """Return the mark of one write, for items that do not say themselves who wrote them. The next marked
     write replaces it."""

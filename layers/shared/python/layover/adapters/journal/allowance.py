@@ -4,12 +4,11 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from layover.adapters.once import write_once, written_by
+from layover.adapters.once import change_once, write_once, written_by
 from layover.dice import SYSTEM_DICE
 from layover.errors import RetryableError
 from layover.keys import RATE, SPENT, SWITCH, Keys
@@ -17,7 +16,6 @@ from layover.ports.allowance import DayLimits, DayUse, Reservation
 from layover.ports.platform import Clock, Dice
 from layover.ports.table import (
     Below,
-    ConditionFailed,
     Item,
     Missing,
     Table,
@@ -89,12 +87,9 @@ class TableAllowance:
                 return Reservation.USED_UP
             if day.held is not None and (day.waits_for_first or limits.are_reached(day.with_held)):
                 return Reservation.BUSY
-            try:
-                reservation = day.reservation(pk, need, self._today() + RETENTION)
-                await write_once(self._table, reservation, written_by(self._dice))
+            reservation = day.reservation(pk, need, self._today() + RETENTION)
+            if await change_once(self._table, reservation, self._dice) is not None:
                 return Reservation.GRANTED
-            except ConditionFailed:
-                continue
         return Reservation.BUSY
 
     async def release(self, owner: str, run_id: str) -> None:
@@ -125,8 +120,7 @@ class TableAllowance:
                     add={"version": 1},
                     when=same("version", item.get("version")),
                 )
-                with suppress(ConditionFailed):
-                    await write_once(self._table, removal, written_by(self._dice))
+                if await change_once(self._table, removal, self._dice) is not None:
                     return
         except RetryableError as error:
             cause = str(error)
@@ -145,11 +139,8 @@ class TableAllowance:
         counts = Update(
             Keys(owner).minute(minute), RATE, set={"expires": expires}, add={"runs": 1}, when=fits
         )
-        try:
-            await write_once(self._table, counts, written_by(self._dice))
-        except ConditionFailed:
-            return after - now
-        return None
+        is_admitted = await change_once(self._table, counts, self._dice) is not None
+        return None if is_admitted else after - now
 
     async def used(self, owner: str) -> DayUse:
         """See `ports.Allowance`."""

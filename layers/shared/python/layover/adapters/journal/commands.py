@@ -28,7 +28,7 @@ from layover.adapters.journal.items.records import (
 )
 from layover.adapters.journal.log.events import EventLog
 from layover.adapters.journal.runs import TableRuns
-from layover.adapters.once import write_once, written_by
+from layover.adapters.once import change_once, write_once, written_by
 from layover.clock import rfc3339
 from layover.errors import Conflict, LimitReached, NotFound, ThreadBusy
 from layover.keys import HEAD, INPUT, META, REQUEST, Keys, message_key, said_key
@@ -373,14 +373,10 @@ class TableRunCommands:
             "gsi2sk": now,
             **({"attempts": 0, "redriven_at": now} if fresh else {}),
         }
-        try:
-            # The new epoch keeps a writer of the previous execution from opening calls, which the next one
-            # would take for interrupted. Calls that are already open may be closed.
-            driven = Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver)
-            await write_once(self._table, driven, written_by(self._dice))
-        except ConditionFailed:
-            return None
-        return n
+        # The new epoch keeps a writer of the previous execution from opening calls, which the next one would
+        # take for interrupted. Calls that are already open may be closed.
+        driven = Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver)
+        return None if await change_once(self._table, driven, self._dice) is None else n
 
     async def spend(
         self,
@@ -416,14 +412,12 @@ class TableRunCommands:
     async def count_fault(self, owner: str, run_id: str, epoch: int) -> int:
         """See `ports.RunCommands`."""
         pk, again = Keys(owner).run(run_id), Equals("fault_epoch", epoch)
-        try:
-            counts = Update(pk, META, add={"faults": 1}, when=again)
-            item = await write_once(self._table, counts, written_by(self._dice))
-        except ConditionFailed:
+        counts = Update(pk, META, add={"faults": 1}, when=again)
+        item = await change_once(self._table, counts, self._dice)
+        if item is None:
             first = {"fault_epoch": epoch, "faults": 0}
             await self._table.write(Update(pk, META, set=first, when=Exists("pk")))
             return 0
-        assert item is not None
         return int(item["faults"])
 
     async def mark_left(self, owner: str, run_id: str, takes: int) -> None:

@@ -2,6 +2,7 @@
 erases the run, or gives its records a time to live, has them too."""
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -50,7 +51,8 @@ class TableDeliveries:
         """See `ports.channels.Deliveries`."""
         pk, now = Keys(owner).run(run_id), self._clock.now()
         until = rfc3339(now + CLAIMED)
-        item = {"id": id, **_place(address), "claimed_until": until}
+        place = {"channel": address.channel, "to": address.to}
+        item = {"id": id, **place, "claimed_until": until}
         key = told_key(call, id)
         try:
             await _put(self._table, Put(pk, key, item), run_id, now, self._dice)
@@ -94,10 +96,8 @@ class TableDeliveries:
     ) -> None:
         """Change the record of a message that nobody has noted as sent, if this holds."""
         first = all_of(when, Missing("sent_at"))
-        try:
+        with suppress(ConditionFailed):
             await self._table.write(Update(*place, set=values, when=first))
-        except ConditionFailed:
-            return
 
 
 class TableDecisionLinks:
@@ -138,10 +138,6 @@ async def _put(table: Table, record: Put, run_id: str, now: datetime, dice: Dice
         if 0 in failure.failed:
             raise missing from None
         raise
-
-
-def _place(address: Address) -> dict[str, str]:
-    return {"channel": address.channel, "to": address.to}
 
 
 def _read(item: Item) -> Delivery:

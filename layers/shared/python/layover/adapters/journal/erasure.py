@@ -13,7 +13,7 @@ from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.heads import as_read
 from layover.adapters.journal.items.index import page_index
 from layover.adapters.journal.items.records import head_from
-from layover.adapters.once import write_once, written_by
+from layover.adapters.once import change_once
 from layover.clock import rfc3339
 from layover.keys import (
     ERASED_PREFIX,
@@ -68,12 +68,8 @@ class TableErasure:
     async def mark_unused_deleted(self, head: ThreadHead) -> bool:
         """See `ports.Erasure`."""
         unused = all_of(as_read(head), Equals("updated_at", rfc3339(head.updated_at)))
-        try:
-            bury = self._burial(head.owner, head.id, unused)
-            await write_once(self._table, bury, written_by(self._dice))
-        except ConditionFailed:
-            return False
-        return True
+        bury = self._burial(head.owner, head.id, unused)
+        return await change_once(self._table, bury, self._dice) is not None
 
     def _burial(
         self, owner: str, thread_id: str, when: Condition, *, forget_profile: bool = False

@@ -14,7 +14,7 @@ from layover.adapters.journal.items.records import (
     head_item,
     thread_index,
 )
-from layover.adapters.once import write_once, written_by
+from layover.adapters.once import change_once
 from layover.clock import from_rfc3339, rfc3339
 from layover.keys import HEAD, META, Keys
 from layover.ports import SetAside
@@ -105,11 +105,8 @@ class TableHeads:
             "updated_at": now,
             **thread_index(keys, head.id, now),
         }
-        try:
-            advance = Update(keys.thread(head.id), HEAD, set=changes, when=as_read(head))
-            item = await write_once(self._table, advance, written_by(self._dice))
-        except ConditionFailed:
-            return None
+        advance = Update(keys.thread(head.id), HEAD, set=changes, when=as_read(head))
+        item = await change_once(self._table, advance, self._dice)
         return head_from(head.owner, item) if item else None
 
     async def edit(
@@ -127,11 +124,8 @@ class TableHeads:
         alive: Condition = all_of(Exists("pk"), Missing("deleted"))
         if untitled_only:
             alive = all_of(alive, Missing("title"))
-        try:
-            change = Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=alive)
-            item = await write_once(self._table, change, written_by(self._dice))
-        except ConditionFailed:
-            return None
+        change = Update(Keys(owner).thread(thread_id), HEAD, set=changes, when=alive)
+        item = await change_once(self._table, change, self._dice)
         return head_from(owner, item) if item else None
 
 

@@ -60,7 +60,10 @@ class TableLeases:
     ) -> tuple[Lease, ...]:
         """See `ports.Leases`."""
         item = await self._table.get(_partition(owner), kind.value) or {}
-        leases = (_lease(owner, kind, element) for element in item.get("held", ()))
+        leases = (
+            Lease(owner, kind, element.partition("#")[2], _expiry(element))
+            for element in item.get("held", ())
+        )
         return tuple(lease for lease in leases if lease.until > now)
 
     async def _drop(self, owner: str | None, kind: LeaseKind, element: str) -> None:
@@ -79,10 +82,6 @@ def _partition(owner: str | None) -> str:
 def _element(lease: Lease) -> str:
     """Return the lease as text, with whole seconds, so that a set of a hundred stays small."""
     return f"{int(lease.until.timestamp())}#{lease.id}"
-
-
-def _lease(owner: str | None, kind: LeaseKind, element: str) -> Lease:
-    return Lease(owner, kind, element.partition("#")[2], _expiry(element))
 
 
 def _expiry(element: str) -> datetime:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from urllib.parse import unquote
 
 from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.places import (
@@ -14,7 +15,6 @@ from layover.adapters.journal.items.places import (
     place_behind,
     read_place,
     shorten,
-    whole_name,
 )
 from layover.adapters.journal.items.records import status_from
 from layover.adapters.journal.runs import TableRuns
@@ -326,10 +326,10 @@ def _facts_of(place: Place) -> RunFacts:
         id=facts.run_id,
         place=pk,
         owner=None,
-        agent=whole_name(facts.agent),
+        agent=unquote(facts.agent),
         status=status,
         created_at=facts.created_at,
-        error=whole_name(facts.error) or None,
+        error=unquote(facts.error) or None,
         tokens=facts.tokens,
         cost=facts.cost,
     )

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import zip_longest
 
-from layover.adapters.once import write_once, written_by
+from layover.adapters.once import change_once
 from layover.clock import from_rfc3339, rfc3339
 from layover.keys import (
     CONNECTION,
@@ -98,12 +98,8 @@ class TableWatch:
         await self._set(due, _next_look(at, after=due), {})
 
     async def _set(self, due: DueCheck, changes: Item, paid: Mapping[str, frozenset[str]]) -> bool:
-        try:
-            look = Update(*due.place, set=changes, exclude=paid, when=_as_read(due))
-            await write_once(self._table, look, written_by(self._dice))
-        except ConditionFailed:
-            return False
-        return True
+        look = Update(*due.place, set=changes, exclude=paid, when=_as_read(due))
+        return await change_once(self._table, look, self._dice) is not None
 
 
 def _next_look(at: datetime, after: DueCheck | Due | None = None) -> Item:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.leases import TableLeases
-from layover.adapters.once import write_once, written_by
+from layover.adapters.once import change_once, write_once
 from layover.clock import from_rfc3339, rfc3339
 from layover.dice import SYSTEM_DICE
 from layover.errors import NotFound
@@ -65,12 +65,8 @@ class TableConnections:
         whose it was."""
         unused = all_of(Exists("pk"), Above("until", rfc3339(now)), Missing("by"))
         use = Update(ticket_key(text), _TICKET, when=unused)
-        try:
-            item = await write_once(self._table, use, written_by(self._dice))
-        except ConditionFailed:
-            return None
-        assert item is not None
-        return _ticket(text, item)
+        item = await change_once(self._table, use, self._dice)
+        return None if item is None else _ticket(text, item)
 
     async def stream_ticket(self, text: str, now: datetime) -> Ticket | None:
         """See `ports.Connections`."""
@@ -190,13 +186,9 @@ class TableConnections:
         """See `ports.Connections`."""
         changes = {"sent": last_seq, "claim": None, "claimed_at": None}
         mine = Equals("claim", claim.id)
-        try:
-            line = claim.subscription
-            release = Update(_run(line), _line(line), set=changes, when=mine)
-            await write_once(self._table, release, written_by(self._dice))
-        except ConditionFailed:
-            return False
-        return True
+        line = claim.subscription
+        release = Update(_run(line), _line(line), set=changes, when=mine)
+        return await change_once(self._table, release, self._dice) is not None
 
     async def _item(self, connection_id: str) -> Item | None:
         return await self._table.get(connection_key(connection_id), CONNECTION)

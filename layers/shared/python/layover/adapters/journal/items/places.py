@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from layover.clock import from_rfc3339, rfc3339
 from layover.ids import reverse_order
@@ -74,8 +74,3 @@ def place_behind(run_id: str) -> str:
 def shorten(name: str) -> str:
     """Return a name as places have it."""
     return quote(name, safe="")[:_LONGEST]
-
-
-def whole_name(name: str) -> str:
-    """Return the name of a place; of a long one, its beginning."""
-    return unquote(name)

@@ -25,7 +25,6 @@ from layover.values.thread import ThreadHead
 
 RUN_VERSION = 1
 """The version of all records of a run, kept in META. Fields that a reader may ignore need no new version."""
-HEAD_VERSION = 1
 _CALL_ATTRIBUTES = {
     "state",
     "rev",

@@ -47,34 +47,28 @@ LISTED = (
 """Attributes that lists show in addition to the keys. They do not change while a run runs, so its many writes
 never touch the index."""
 
+
+def _keys(index: str) -> list[dict[str, str]]:
+    kinds = {"pk": "HASH", "sk": "RANGE"}
+    return [{"AttributeName": f"{index}{key}", "KeyType": kind} for key, kind in kinds.items()]
+
+
 TABLE: dict[str, Any] = {
     "AttributeDefinitions": [
-        {"AttributeName": "pk", "AttributeType": "S"},
-        {"AttributeName": "sk", "AttributeType": "S"},
-        {"AttributeName": "gsi1pk", "AttributeType": "S"},
-        {"AttributeName": "gsi1sk", "AttributeType": "S"},
-        {"AttributeName": "gsi2pk", "AttributeType": "S"},
-        {"AttributeName": "gsi2sk", "AttributeType": "S"},
+        {"AttributeName": f"{index}{key}", "AttributeType": "S"}
+        for index in ("", OWNER_INDEX, WATCH_INDEX)
+        for key in ("pk", "sk")
     ],
-    "KeySchema": [
-        {"AttributeName": "pk", "KeyType": "HASH"},
-        {"AttributeName": "sk", "KeyType": "RANGE"},
-    ],
+    "KeySchema": _keys(""),
     "GlobalSecondaryIndexes": [
         {
             "IndexName": OWNER_INDEX,
-            "KeySchema": [
-                {"AttributeName": "gsi1pk", "KeyType": "HASH"},
-                {"AttributeName": "gsi1sk", "KeyType": "RANGE"},
-            ],
+            "KeySchema": _keys(OWNER_INDEX),
             "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(LISTED)},
         },
         {
             "IndexName": WATCH_INDEX,
-            "KeySchema": [
-                {"AttributeName": "gsi2pk", "KeyType": "HASH"},
-                {"AttributeName": "gsi2sk", "KeyType": "RANGE"},
-            ],
+            "KeySchema": _keys(WATCH_INDEX),
             "Projection": {"ProjectionType": "KEYS_ONLY"},
         },
     ],

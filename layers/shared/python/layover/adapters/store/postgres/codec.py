@@ -57,28 +57,13 @@ class _UsageRow(Value):
 
 
 @cache
-def _messages() -> TypeAdapter[tuple[Message, ...]]:
-    return TypeAdapter(tuple[Message, ...])
-
-
-@cache
-def _message_rows() -> TypeAdapter[list[_MessageRow]]:
-    return TypeAdapter(list[_MessageRow])
-
-
-@cache
-def _usage_rows() -> TypeAdapter[list[_UsageRow]]:
-    return TypeAdapter(list[_UsageRow])
-
-
-@cache
-def _anything() -> TypeAdapter[Json]:
-    return TypeAdapter(Json)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def load_messages(array: bytes | None) -> tuple[Message, ...]:
     """Messages from a JSON array of rows, without the places of results to come."""
-    messages = _messages().validate_json(array or b"[]")
+    messages: tuple[Message, ...] = _adapter(tuple[Message, ...]).validate_json(array or b"[]")
     return tuple(
         [m if m.model_output is None else with_output(m) for m in messages if not m.is_place]
     )
@@ -91,7 +76,7 @@ def load_message(row: bytes | None) -> Message:
 
 def dump_messages(messages: Iterable[Message]) -> bytes:
     """A JSON array of rows, in the order given."""
-    return _dump(_message_rows(), [_message_row(m) for m in messages])
+    return _dump(_adapter(list[_MessageRow]), [_message_row(m) for m in messages])
 
 
 def dump_usage(
@@ -99,7 +84,7 @@ def dump_usage(
 ) -> bytes:
     """A JSON array of usage rows, the first with the run's tree."""
     rows = [_usage_row(run_id, u, kind, tree if n == 0 else None) for n, u in enumerate(usage)]
-    return _dump(_usage_rows(), rows)
+    return _dump(_adapter(list[_UsageRow]), rows)
 
 
 def as_parameter(value: Any) -> Parameter:
@@ -111,7 +96,7 @@ def as_parameter(value: Any) -> Parameter:
 
 def dump_json(value: Json) -> bytes:
     """Any JSON value in the form that the database takes."""
-    return _dump(_anything(), value)
+    return _dump(_adapter(Json), value)
 
 
 # These values were validated when they were made, so they are copied without another validation.
