@@ -24,7 +24,7 @@ from layover.approvals.decide import DecisionOutcome, DecisionRequest, decide, d
 from layover.approvals.extend import extend
 from layover.approvals.read import read_call
 from layover.errors import InvalidRequest, LayoverError
-from layover.values.base import Value
+from layover.values.base import Value, is_none
 from layover.values.decision import Risk
 from layover.values.page import Page
 from layover.values.runs.views import (
@@ -56,9 +56,7 @@ class DecidedItem(Value):
     run_id: str
     tool_call_id: str
     status: int = Field(description="The status of the answer that its own request would have had.")
-    problem: Problem | None = Field(
-        None, description="Why it was refused.", exclude_if=lambda value: value is None
-    )
+    problem: Problem | None = Field(None, description="Why it was refused.", exclude_if=is_none)
 
 
 class DecidedItems(Value):

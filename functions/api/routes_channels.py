@@ -12,7 +12,7 @@ from functions.api.problems import Unsigned
 from layover.errors import TooLarge
 from layover.ports.channels import PressPorts
 from layover.runtime import Runtime
-from layover.values.base import Value
+from layover.values.base import Value, is_none
 from layover.values.deployment.access import SLACK
 
 MAX_BODY = 1024 * 1024
@@ -22,24 +22,20 @@ _FORM = "application/x-www-form-urlencoded"
 router = new_router()
 
 
-def _is_absent(value: object) -> bool:
-    return value is None
-
-
 class SlackAnswer(Value):
     """The answer to Slack: what it does with a form that came back. Empty: nothing more."""
 
     response_action: str | None = Field(
-        None, description="`clear`, `errors` or `update`.", exclude_if=_is_absent
+        None, description="`clear`, `errors` or `update`.", exclude_if=is_none
     )
     errors: dict[str, str] | None = Field(
-        None, description="What is wrong, by the form's blocks.", exclude_if=_is_absent
+        None, description="What is wrong, by the form's blocks.", exclude_if=is_none
     )
     view: dict[str, Any] | None = Field(
-        None, description="The view that takes the form's place.", exclude_if=_is_absent
+        None, description="The view that takes the form's place.", exclude_if=is_none
     )
     challenge: str | None = Field(
-        None, description="Slack's own, at the set-up of a URL.", exclude_if=_is_absent
+        None, description="Slack's own, at the set-up of a URL.", exclude_if=is_none
     )
 
 

@@ -11,7 +11,7 @@ from functions.api.documented import also, responses
 from functions.api.problems import ForeignOrigin
 from functions.api.request import host_of
 from layover.errors import NotFound
-from layover.values.base import Value
+from layover.values.base import Value, is_none
 from layover.values.deployment.access import MCP, PROTECTED_RESOURCE
 
 router = new_router()
@@ -35,7 +35,7 @@ class McpError(Value):
 
     code: int
     message: str = Field(description="What is wrong.")
-    data: Any = Field(None, exclude_if=lambda value: value is None)
+    data: Any = Field(None, exclude_if=is_none)
 
 
 class McpAnswer(Value):
@@ -44,9 +44,9 @@ class McpAnswer(Value):
     jsonrpc: Literal["2.0"] = "2.0"
     id: int | str | None = Field(None, description="Null: of a message that has none.")
     result: dict[str, Any] | None = Field(
-        None, description="What the method answers.", exclude_if=lambda value: value is None
+        None, description="What the method answers.", exclude_if=is_none
     )
-    error: McpError | None = Field(None, exclude_if=lambda value: value is None)
+    error: McpError | None = Field(None, exclude_if=is_none)
 
 
 class ProtectedResource(Value):

@@ -60,7 +60,7 @@ class PersonalData(BaseModel):
     ),
 )
 def export_me() -> Response[str]:
-    result = call_of(router).do(export, _fits)
+    result = call_of(router).do(export, lambda text: answer_size(text) <= MAX_ANSWER)
     if result.job is not None:
         return _answer_later(result.job)
     if result.url is not None:
@@ -126,8 +126,3 @@ def _answer_later(export: ExportFacts) -> Response[str]:
         "Cache-Control": "no-store",
     }
     return answer_json(export, 202, headers)
-
-
-def _fits(text: str) -> bool:
-    """Return whether the document fits into a function's answer."""
-    return answer_size(text) <= MAX_ANSWER

@@ -60,7 +60,7 @@ def openapi() -> Response[str]:
 
 @router.get("/docs", include_in_schema=False)
 def docs() -> Response[str]:
-    if not _has_docs():
+    if not call_of(router).host.runtime().settings.docs:
         raise NotFound("there is no such path")
     from functions.api.openapi import docs_page
 
@@ -87,7 +87,3 @@ def _app() -> ApiGatewayResolver:
     app = router.api_resolver
     assert isinstance(app, ApiGatewayResolver)
     return app
-
-
-def _has_docs() -> bool:
-    return call_of(router).host.runtime().settings.docs

@@ -25,7 +25,7 @@ from functions.api.response_limits import limit_response
 from layover.plugins.operate.actions import act_on, read_run
 from layover.plugins.operate.lists import list_runs, summarise
 from layover.ports import RunFilter
-from layover.values.base import Value
+from layover.values.base import Value, is_none
 from layover.values.page import Page
 from layover.values.runs.operated import OperatedRun, OperatedSummary, OperatedTimeline
 from layover.values.runs.operations import OperationKind
@@ -46,9 +46,7 @@ class OperatedItem(Value):
 
     id: str
     status: int = Field(description="The status of the answer that its own request would have had.")
-    problem: Problem | None = Field(
-        None, description="Why it was refused.", exclude_if=lambda value: value is None
-    )
+    problem: Problem | None = Field(None, description="Why it was refused.", exclude_if=is_none)
 
 
 class OperatedItems(Value):

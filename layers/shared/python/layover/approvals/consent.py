@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from layover.approvals.decide import record_decision
 from layover.errors import DecisionError
 from layover.runtime import Runtime
+from layover.values.page import every_item
 from layover.values.runs.run import (
     SYSTEM,
     CallRecord,
@@ -43,18 +44,13 @@ async def go_on(
     decision: Decision,
 ) -> None:
     """Let the owner's calls go on that waited for these scopes of a connection, in all runs."""
-    cursor: str | None = None
-    while True:
-        page = await runtime.journal.decisions.page_pending(owner, None, _PAGE, cursor)
-        for waiting in page.items:
-            if waiting.kind is not SuspensionKind.CONNECT:
-                continue
-            name, needs = _wants(waiting.payload)
-            if name == connection and set(needs) <= set(scopes):
-                await _decide(runtime, owner, waiting.run_id, waiting.tool_call_id, decision)
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    decisions = runtime.journal.decisions
+    async for waiting in every_item(lambda c: decisions.page_pending(owner, None, _PAGE, c)):
+        if waiting.kind is not SuspensionKind.CONNECT:
+            continue
+        name, needs = _wants(waiting.payload)
+        if name == connection and set(needs) <= set(scopes):
+            await _decide(runtime, owner, waiting.run_id, waiting.tool_call_id, decision)
 
 
 async def _decide(

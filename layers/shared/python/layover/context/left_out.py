@@ -83,7 +83,9 @@ def _in_words(messages: Sequence[Message]) -> list[Message]:
     for message in reversed(messages):
         if message.role is Role.TOOL:
             results |= {
-                p.tool_call_id: _text_of(result_text(message, p)) for p in _results(message)
+                part.tool_call_id: _text_of(result_text(message, part))
+                for part in message.content
+                if isinstance(part, ToolResultPart)
             }
         elif message.role is Role.ASSISTANT:
             in_words.append(_assistant_in_words(message, results))
@@ -91,10 +93,6 @@ def _in_words(messages: Sequence[Message]) -> list[Message]:
         else:
             in_words.append(message)
     return in_words[::-1]
-
-
-def _results(message: Message) -> list[ToolResultPart]:
-    return [p for p in message.content if isinstance(p, ToolResultPart)]
 
 
 def _assistant_in_words(message: Message, results: Mapping[str, str]) -> Message:

@@ -48,7 +48,9 @@ async def create(runtime: Runtime, owner: str, name: str, mime_type: str, size: 
 async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileFacts) -> None:
     """Count the owner's announced files. No event reports uploaded bytes, so the files are checked once the
     count is too high."""
-    lease, now = _lease(owner, facts), runtime.clock.now()
+    # Until the file is uploaded, or cannot be any more.
+    lease = Lease(owner, LeaseKind.UPLOAD, facts.id, facts.created_at + UPLOAD_WITHIN)
+    now = runtime.clock.now()
     if await runtime.leases.take(lease, MAX_UPLOADS, now):
         return
     leases = await runtime.leases.list_leases(owner, LeaseKind.UPLOAD, now)
@@ -60,11 +62,6 @@ async def _may_announce(runtime: Runtime, files: Files, owner: str, facts: FileF
         raise LimitReached(
             f"{MAX_UPLOADS} files were announced and not uploaded: upload them, or wait {minutes} minutes"
         )
-
-
-def _lease(owner: str, facts: FileFacts) -> Lease:
-    """Return the lease that an announced file holds until it is uploaded or cannot be any more."""
-    return Lease(owner, LeaseKind.UPLOAD, facts.id, facts.created_at + UPLOAD_WITHIN)
 
 
 async def link(runtime: Runtime, owner: str, file_id: str) -> str:

@@ -29,7 +29,7 @@ from layover.runtime import Runtime
 from layover.values.base import Value
 from layover.values.message import Role
 from layover.values.note import PROFILE
-from layover.values.page import Page
+from layover.values.page import Page, every_item
 from layover.values.runs.run import RunSnapshot
 from layover.values.thread import ThreadFacts, ThreadHead
 
@@ -253,14 +253,8 @@ async def list_thread_ids(runtime: Runtime, owner: str) -> list[str]:
     read on would miss it."""
     if not await runtime.journal.heads.has_all(owner):
         await runtime.journal.heads.add_missing(owner, await runtime.threads.heads(owner))
-    ids: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = await runtime.journal.heads.page(owner, _PAGE, cursor)
-        ids += [head.id for head in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return list(dict.fromkeys(ids))
+    heads = every_item(lambda cursor: runtime.journal.heads.page(owner, _PAGE, cursor))
+    return list(dict.fromkeys([head.id async for head in heads]))
 
 
 def _closing(place: Place, next_place: Place) -> str:
@@ -317,29 +311,19 @@ async def _runs(
     runtime: Runtime, head: ThreadHead, decisions: list[Mapping[str, Any]]
 ) -> AsyncIterator[Mapping[str, Any]]:
     """Yield runs, newest first, as long as their records live."""
-    cursor: str | None = None
-    while True:
-        page = await runtime.journal.runs.page_ids(head.owner, head.id, _PAGE, cursor)
-        for run_id in page.items:
-            snapshot = await runtime.journal.runs.snapshot(head.owner, run_id)
-            if snapshot is not None:
-                decisions += _decisions(snapshot)
-                yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    runs = runtime.journal.runs
+    async for run_id in every_item(lambda c: runs.page_ids(head.owner, head.id, _PAGE, c)):
+        snapshot = await runs.snapshot(head.owner, run_id)
+        if snapshot is not None:
+            decisions += _decisions(snapshot)
+            yield run_view(snapshot).model_dump(mode="json", exclude=_RUN)
 
 
 async def _feedback(runtime: Runtime, head: ThreadHead) -> AsyncIterator[Mapping[str, Any]]:
     """Yield what the owner thinks of runs, also of those whose records have expired."""
-    cursor: str | None = None
-    while True:
-        page = await runtime.journal.feedback.page_thread(head.owner, head.id, _PAGE, cursor)
-        for each in page.items:
-            yield each.model_dump(mode="json", exclude={"owner", "thread_id", "agent"})
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    book = runtime.journal.feedback
+    async for each in every_item(lambda c: book.page_thread(head.owner, head.id, _PAGE, c)):
+        yield each.model_dump(mode="json", exclude={"owner", "thread_id", "agent"})
 
 
 def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
@@ -357,14 +341,9 @@ def _decisions(snapshot: RunSnapshot) -> Iterator[Mapping[str, Any]]:
 async def _stored(
     runtime: Runtime, owner: str, kind: StoredKind, thread_id: str
 ) -> AsyncIterator[Mapping[str, Any]]:
-    cursor: str | None = None
-    while True:
-        page = await runtime.memory.list_stored(owner, kind, cursor, _PAGE, thread_id)
-        for item in page.items:
-            yield item
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    memory = runtime.memory
+    async for item in every_item(lambda c: memory.list_stored(owner, kind, c, _PAGE, thread_id)):
+        yield item
 
 
 async def _array(name: str, items: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[str]:

@@ -111,7 +111,8 @@ async def list_feedback(
     since = datetime.combine(day, time(), UTC) if day is not None else None
     start = decode_cursor_field(_CURSOR, cursor)
     page = await runtime.journal.feedback.page(since, limit, start)
-    next_cursor = None if _is_past(page.items, only) else page.next_cursor
+    is_past = bool(page.items) and only.is_behind(page.items[-1])
+    next_cursor = None if is_past else page.next_cursor
     items = await _visible(runtime, [each for each in page.items if only.shows(each)])
     return Page(items=items, next_cursor=encode_cursor(_CURSOR, next_cursor))
 
@@ -125,7 +126,3 @@ async def _visible(runtime: Runtime, feedback: Sequence[RunFeedback]) -> tuple[R
         pairs = zip(some, heads, strict=True)
         deleted_ids |= {thread for thread, head in pairs if head is None or head.deleted}
     return tuple(each for each in feedback if (each.owner, each.thread_id) not in deleted_ids)
-
-
-def _is_past(items: Sequence[RunFeedback], only: FeedbackFilter) -> bool:
-    return bool(items) and only.is_behind(items[-1])

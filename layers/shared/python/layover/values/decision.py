@@ -18,10 +18,6 @@ WAIT_RECORD_LIFE = MAX_WAIT + timedelta(days=1)
 Args = dict[str, Any]
 
 
-def _is_absent(value: object) -> bool:
-    return value is None
-
-
 class DecisionKind(StrEnum):
     """The kind of a decision about a waiting call."""
 
@@ -80,7 +76,7 @@ class Edited(Value):
 
     args: Args | None = None
     """Arguments as edited by the approver; None: there is no edit."""
-    exact_args: Args | None = Field(default=None, exclude_if=_is_absent)
+    exact_args: Args | None = Field(default=None, exclude_if=is_none)
     """The edit as the tool gets it: validated, in its JSON form, with defaults. None: there is no edit."""
 
 

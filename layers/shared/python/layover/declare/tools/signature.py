@@ -23,9 +23,6 @@ from layover.declare.tools.json_in_text import decode_texts
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
 
-InvalidArgs = ValidationError
-"""Arguments that do not fit; text that is not JSON is one case of it."""
-
 NOT_FINITE = "every number has to be finite"
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
