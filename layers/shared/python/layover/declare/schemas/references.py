@@ -221,22 +221,17 @@ class _Check:
         return target, beyond
 
     def _no_circles(self) -> None:
-        done: set[int] = set()
-        for start in self._schemas:
-            way: list[int] = []
-            open_ = [(start, False)]
-            while open_:
-                at, left = open_.pop()
-                if left:
-                    done.add(way.pop())
-                elif at in way:
-                    raise DefinitionError(
-                        f"{self._what}the references at {self._schemas[at]} lead in a circle, so no value "
-                        "could be checked: a schema may refer to itself only from a part, such as a property"
-                    )
-                elif at in self._schemas and at not in done:
-                    way.append(at)
-                    open_ += [(at, True), *((to, False) for to in self._same_value[at])]
+        from graphlib import CycleError, TopologicalSorter
+
+        try:
+            TopologicalSorter(self._same_value).prepare()
+        except CycleError as error:
+            circle = set(error.args[1])
+            at = next(place for each, place in self._schemas.items() if each in circle)
+            raise DefinitionError(
+                f"{self._what}the references at {at} lead in a circle, so no value could be checked: a "
+                "schema may refer to itself only from a part, such as a property"
+            ) from None
 
 
 class _Copy:
