@@ -8,7 +8,6 @@ from aws_lambda_powertools.event_handler import ApiGatewayResolver
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server, Tag
 
 from functions.api.corrections import correct
-from functions.api.links import add_links
 from functions.api.problems import Problem
 from functions.api.reference import page
 from functions.api.words import add_words
@@ -50,7 +49,6 @@ def document(app: ApiGatewayResolver) -> str:
     )
     spec = json.loads(text)
     correct(spec)
-    add_links(spec)
     spec = _with_problems(spec)
     add_words(spec)
     return json.dumps(spec)
