@@ -64,7 +64,12 @@ def response_of(reply: Reply) -> ModelResponse:
 def with_response(reply: Reply, response: ModelResponse) -> Reply:
     """Return the reply as hooks changed it."""
     calls = tuple(
-        RequestedCall(id=c.id, name=c.name, args=_encoded(c.args), state=c.state)
+        RequestedCall(
+            id=c.id,
+            name=c.name,
+            args=c.args if isinstance(c.args, str) else compact_json(jsonable(c.args)),
+            state=c.state,
+        )
         for c in response.calls
     )
     update = {"text": response.text, "reasoning": response.reasoning, "calls": calls}
@@ -77,10 +82,6 @@ def _decoded(args: str) -> Json:
     except (ValueError, RecursionError):
         return args
     return value if isinstance(value, dict) else args
-
-
-def _encoded(args: Json) -> str:
-    return args if isinstance(args, str) else compact_json(jsonable(args))
 
 
 def validate_answer(answer: Any, before: V) -> V:

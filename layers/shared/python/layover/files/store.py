@@ -76,8 +76,11 @@ class Files:
                 if upload is None or upload.size != facts.size:
                     return None
             await self._mark(file_id, thread_id)
-            if upload is not None and not await self._copy_upload(file_id, upload.tag):
-                continue
+            if upload is not None:
+                # To a key that no upload reaches, unless the bytes have changed.
+                source, target = self._upload_key(file_id), self._data_key(file_id)
+                if not await self._blobs.copy_if(source, target, upload.tag):
+                    continue
             new_facts = facts.model_copy(update={"thread_ids": (*facts.thread_ids, thread_id)})
             if await self._change(new_facts, tag):
                 return new_facts
@@ -182,10 +185,6 @@ class Files:
             return True
         await asyncio.sleep(self._dice.up_to(_MAX_PAUSE_S))
         return False
-
-    async def _copy_upload(self, file_id: str, tag: str) -> bool:
-        """Copy the uploaded bytes to a key that no upload reaches. Return False if they have changed."""
-        return await self._blobs.copy_if(self._upload_key(file_id), self._data_key(file_id), tag)
 
     async def _mark(self, file_id: str, thread_id: str) -> None:
         await self._blobs.put(self._mark_key(file_id, thread_id), b"", "text/plain")

@@ -111,7 +111,8 @@ async def _try_look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: fl
     except Exception as error:  # whatever is wrong with one item: the others are due as well
         about = {"run_id": due.run_id, "connection_id": due.connection_id}
         context = {**about, "thread_id": due.thread_id, "cause": type(error).__name__}
-        if _is_deletion(due) and not isinstance(error, RetryableError):
+        is_deletion = due.run_id is None and due.connection_id is None
+        if is_deletion and not isinstance(error, RetryableError):
             # Users were told that it is gone. No later sweep does better until somebody has looked.
             runtime.metrics.count(Metric.DELETION_FAILED)
             logger.exception("a deletion fails", extra=context)
@@ -121,10 +122,6 @@ async def _try_look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: fl
         with suppress(LayoverError):
             await runtime.journal.watch.put_off(due, after_failures(runtime, due.failures))
         return "trouble"
-
-
-def _is_deletion(due: DueCheck) -> bool:
-    return due.run_id is None and due.connection_id is None
 
 
 async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float) -> str:

@@ -127,9 +127,9 @@ class Document:
             "decisions": self._of_calls,
             "profiles": self._profiles,
             "working_memory": self._working_memory,
-            "entries": self._entries,
+            "entries": lambda cursor, _: self._rows("entries", cursor),
             "connections": self._connections,
-            "usage": self._usage,
+            "usage": lambda cursor, _: self._rows("usage", cursor),
             "files": self._list_files,
         }
 
@@ -215,16 +215,13 @@ class Document:
         ]
         return _texts(Page(items=tuple(notes), next_cursor=page.next_cursor))
 
-    async def _entries(self, cursor: str | None, spools: ExitStack) -> _Texts:
-        return _texts(await self._stored("entries", cursor))
-
     async def _connections(self, cursor: str | None, spools: ExitStack) -> _Texts:
         grants = await self._runtime.connections.grants.list_grants(self._owner)
         rows = [g.model_dump(mode="json", include=_GRANT, exclude_none=True) for g in grants]
         return _texts(Page(items=tuple(rows)))
 
-    async def _usage(self, cursor: str | None, spools: ExitStack) -> _Texts:
-        return _texts(await self._stored("usage", cursor))
+    async def _rows(self, kind: StoredKind, cursor: str | None) -> _Texts:
+        return _texts(await self._stored(kind, cursor))
 
     async def _stored(self, kind: StoredKind, cursor: str | None) -> Page[dict[str, Any]]:
         return await self._runtime.memory.list_stored(self._owner, kind, cursor, _PAGE, None)

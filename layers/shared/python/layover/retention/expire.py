@@ -114,10 +114,6 @@ async def _file(runtime: Runtime, due: Due) -> datetime | None:
     return None
 
 
-async def _node(runtime: Runtime, due: Due) -> datetime | None:
-    return await expire_node(runtime, due.name)
-
-
 async def _entries(runtime: Runtime, due: Due) -> datetime | None:
     retention = runtime.settings.entry_retention
     if retention is None:
@@ -143,7 +139,7 @@ _LOOKS: Mapping[DueKind, Look] = {
     "run": _run,
     "thread": _thread,
     "file": _file,
-    "node": _node,
+    "node": lambda runtime, due: expire_node(runtime, due.name),
     "entries": _entries,
     "export": _export,
     "owner": carry_on,

@@ -2,7 +2,7 @@
 (docs/versions.md)."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,6 @@ from layover.declare.agent import Agent
 from layover.declare.hooks.base import name_of
 from layover.declare.memory import Memory, ObservationalMemory, RollingSummary
 from layover.values.base import compact_json
-from layover.values.prompt import ProviderTool
 from layover.values.runs.run import MESSAGES_TOOL, OnWaiting
 
 LENGTH = 16
@@ -60,7 +59,9 @@ def _extras(agent: Agent) -> dict[str, Any]:
         "memory_settings": _memory(agent.memory),
         "on_waiting": agent.on_waiting if agent.on_waiting is not OnWaiting.ANSWER else None,
         "api": agent.api if agent.api != "chat" else None,
-        "provider_tools": _dumped(agent.provider_tools),
+        "provider_tools": [
+            tool.model_dump(mode="json", fallback=str) for tool in agent.provider_tools
+        ],
         "hooks": [name_of(hook) for hook in agent.hooks],
         "servers": [each.as_facts() for each in agent.servers],
         "connections": [each.as_facts() for each in agent.connections],
@@ -72,10 +73,6 @@ def _own_models(agent: Agent) -> dict[str, str]:
     """Return the classes of the models that an author has brought, by the models' names. Their settings are
     code."""
     return {name: type(model).__qualname__ for name, model in sorted(agent.own_models.items())}
-
-
-def _dumped(tools: Iterable[ProviderTool]) -> list[dict[str, Any]]:
-    return [tool.model_dump(mode="json", fallback=str) for tool in tools]
 
 
 _NAMED = ("episodic", "working_memory", "plan")
