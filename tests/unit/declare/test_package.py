@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import layover
-import layover.declare
 
 CONTRACT_NAMES = [
     "Agent",
@@ -69,18 +68,16 @@ def test_every_name_of_the_contract_is_importable(name: str) -> None:
 
 
 def test_every_exported_name_exists() -> None:
-    for package in (layover, layover.declare):
-        assert package.__all__ == sorted(package.__all__)
-        for name in package.__all__:
-            assert getattr(package, name) is not None
+    assert layover.__all__ == sorted(layover.__all__)
+    for name in layover.__all__:
+        assert getattr(layover, name) is not None
     assert set(layover.__all__) == set(layover._MODULE_OF)
     assert set(layover.__all__) <= set(dir(layover))
 
 
-@pytest.mark.parametrize("package", [layover, layover.declare])
-def test_a_name_that_is_not_there_is_an_attribute_error(package: object) -> None:
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="agnet"):
-        package.agnet  # type: ignore[attr-defined] # noqa: B018
+        layover.agnet  # noqa: B018
 
 
 def test_the_decorator_is_not_hidden_by_its_module() -> None:

@@ -41,7 +41,7 @@ from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
 
 if TYPE_CHECKING:
-    from layover.declare import Agent
+    from layover.declare.agent import Agent
     from layover.plugin import Accounts, AgentMemory
 
 

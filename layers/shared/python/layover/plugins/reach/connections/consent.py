@@ -25,7 +25,7 @@ from layover.values.decision import WAIT_RECORD_LIFE
 from layover.values.grant import ConnectionView, Consent, Grant
 
 if TYPE_CHECKING:
-    from layover.declare import Agent
+    from layover.declare.agent import Agent
 
 logger = logging.getLogger("layover")
 
