@@ -9,8 +9,7 @@ from websockets.exceptions import ConnectionClosed
 
 from layover.adapters.sockets.apigateway import ApiGatewaySockets, LambdaPush, management_client
 from layover.errors import RetryableError
-from layover.ports import Sockets
-from layover.ports.sockets import MAX_FRAME, SocketGone, SocketUnsure
+from layover.ports.sockets import MAX_FRAME, SocketGone, Sockets, SocketUnsure
 from layover.values.socket import Subscription
 from support.aws.emulator import services_at
 from support.inmemory.sockets import InMemorySockets

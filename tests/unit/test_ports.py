@@ -98,30 +98,21 @@ from layover.plugins.traces.writers import TracedLog, TracedWriters
 from layover.ports import (
     Aborts,
     Allowance,
-    Audit,
     Background,
     Blobs,
     Callbacks,
     ChatModel,
     Clock,
-    Connections,
     Deadline,
     DecisionLinks,
-    Decisions,
     Deliveries,
     Dialer,
     Dice,
     Dues,
     Embedder,
-    EntryStore,
-    Erasure,
     EventSink,
-    Expiry,
-    FeedbackBook,
     Grants,
-    Heads,
     Ids,
-    Inbox,
     Leases,
     MemoryStore,
     Metrics,
@@ -131,32 +122,40 @@ from layover.ports import (
     NoLeases,
     NoMetrics,
     NoSink,
-    NoteStore,
     NoToolServers,
     NoTracing,
-    Operations,
-    Overview,
     PressBook,
-    PushLater,
-    RecallStore,
-    Replies,
-    RunCommands,
     RunEvents,
     RunLog,
-    Runs,
     Sealer,
     Sender,
-    Sockets,
     ThreadStore,
     TokenEndpoints,
     ToolServers,
     Tracing,
-    Watch,
     Writers,
 )
+from layover.ports.channels import Replies
+from layover.ports.journal import (
+    Audit,
+    Decisions,
+    Erasure,
+    Expiry,
+    FeedbackBook,
+    Heads,
+    Inbox,
+    Operations,
+    Overview,
+    RunCommands,
+    Runs,
+    Watch,
+)
 from layover.ports.memory.compaction import CompactionStore
-from layover.ports.memory.entries import Owners, ReembeddingStore
+from layover.ports.memory.entries import EntryStore, Owners, ReembeddingStore
+from layover.ports.memory.notes import NoteStore
 from layover.ports.memory.personal import PersonalStore
+from layover.ports.memory.recall import RecallStore
+from layover.ports.sockets import Connections, PushLater, Sockets
 from layover.ports.table import Table
 from layover.records.migrate import Migrator
 from layover.sockets.delivery import DeliveryQueue
