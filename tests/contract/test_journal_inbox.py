@@ -116,9 +116,9 @@ async def test_a_vote_is_kept_as_it_was_given_however_large(world: JournalBench)
     run = await world.run(call.run_id)
     both = [given, vote(world, "carol")]
     decided = await world.journal.decisions.decide(run, voted, world.decision(), votes=both)
-    assert decided.call.votes == tuple(both)
+    assert decided.votes == tuple(both)
     resume = await world.join(call.run_id)
-    await resume.open_calls([decided.call])
+    await resume.open_calls([decided])
     assert (await world.call(call)).votes == tuple(both)
 
 

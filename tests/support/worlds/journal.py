@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from layover.adapters.journal.journal import table_journal
 from layover.clock import MICROSECOND, ManualClock, from_rfc3339
 from layover.keys import INPUT, META, Keys, call_key, step_key
-from layover.ports import Accepted, Blobs, Decided, DueCheck, RequestKey, RunLog, SetAside
+from layover.ports import Accepted, Blobs, DueCheck, RequestKey, RunLog, SetAside
 from layover.ports.table import Action, Item, Table, Write
 from layover.values.message import Message, Role, TextPart, ToolCallPart
 from layover.values.runs.event import DataEvent, Event, Finish
@@ -278,9 +278,9 @@ class JournalBench:
     async def decide(self, call: CallRecord, *events: Event, **fields: Any) -> CallRecord:
         """The call, decided."""
         decision = self.decision(**fields)
-        return (await self.decided(call, decision, *(events or [self.data()]))).call
+        return await self.decided(call, decision, *(events or [self.data()]))
 
-    async def decided(self, call: CallRecord, decision: Decision, *events: Event) -> Decided:
+    async def decided(self, call: CallRecord, decision: Decision, *events: Event) -> CallRecord:
         """Decide the call, and return the outcome. A made-up call has no run: one is made up for it, too."""
         run = await self.journal.runs.get(self.owner, call.run_id)
         if run is None:

@@ -238,10 +238,10 @@ async def _record(
             await publish_vote(runtime, run, voted_call)
             return voted_call
     event = ToolCallDecided.of(call, decision)
-    outcome = await journal.decisions.decide(run, call, decision, event, votes=votes)
+    decided_call = await journal.decisions.decide(run, call, decision, event, votes=votes)
     # After the write, because the branch that wakes up reads the decision from the record.
-    await tell_and_wake(runtime, run, outcome.call, outcome.token)
-    return outcome.call
+    await tell_and_wake(runtime, run, decided_call)
+    return decided_call
 
 
 async def record_withdrawal(
@@ -293,18 +293,18 @@ async def record_decision(
     while now is not None and now.attempt == call.attempt:
         event = ToolCallDecided.of(now, decision)
         try:
-            outcome = await runtime.journal.decisions.decide(run, now, decision, event)
+            decided_call = await runtime.journal.decisions.decide(run, now, decision, event)
         except StaleCall:
             now = await runtime.journal.runs.call(run.owner, run.id, call.key)
         else:
-            return await tell_and_wake(runtime, run, outcome.call, outcome.token)
+            return await tell_and_wake(runtime, run, decided_call)
     raise DecisionAlreadyMade("the call waits for another decision", run_id=run.id)
 
 
 async def _wake_waiting(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
     """Publish the decision and wake the call once more: the decider may have died before that."""
     if call.state is CallState.WAITING and call.decision is not None:
-        await tell_and_wake(runtime, run, call, call.token)
+        await tell_and_wake(runtime, run, call)
 
 
 async def _tell_again(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
@@ -314,15 +314,13 @@ async def _tell_again(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
         await publish_vote(runtime, run, call)
 
 
-async def tell_and_wake(
-    runtime: Runtime, run: RunMeta, call: CallRecord, token: str | None
-) -> None:
+async def tell_and_wake(runtime: Runtime, run: RunMeta, call: CallRecord) -> None:
     """Publish the decision of the call, then wake it. The run owes both: what fails here, or is cut short by
     a death, the sweeper does. A bus that is away does not hold up the call."""
     news = WakeUp.DECIDED if await publish_decision(runtime, run, call) else WakeUp.UNTOLD
     # A branch that has no token yet looks for a decision when it stores one, and wakes itself.
-    if token is not None:
-        await wake(runtime, token, run.id, news)
+    if call.token is not None:
+        await wake(runtime, call.token, run.id, news)
 
 
 def _view(

@@ -69,8 +69,7 @@ async def record_answer(
             break
         event = ToolCallDecided.of(call, decision)
         try:
-            outcome = await runtime.journal.decisions.decide(run, call, decision, event)
-            return outcome.call
+            return await runtime.journal.decisions.decide(run, call, decision, event)
         except DecisionError:
             logger.info("a decision came first", extra={"run_id": run.id})
             break

@@ -15,7 +15,6 @@ from layover.ports.grants import GrantPorts, Grants, Sealer, TokenEndpoints
 from layover.ports.journal import (
     Accepted,
     BeingEnded,
-    Decided,
     Due,
     DueCheck,
     DueKind,
@@ -80,7 +79,6 @@ __all__ = [
     "DayLimits",
     "DayUse",
     "Deadline",
-    "Decided",
     "DecisionLinks",
     "Deliveries",
     "Dialer",

@@ -203,15 +203,6 @@ class StaleRun(Exception):
     """The run changed since it was read: read it again."""
 
 
-@dataclass(frozen=True)
-class Decided:
-    """A recorded decision. `token`: the token to wake; None if the call has not stored one yet (it looks for
-    a decision when it does)."""
-
-    call: CallRecord
-    token: str | None
-
-
 class Heads(Protocol):
     """Threads' heads, for everybody who opens, lists or names a thread (`threads`, `chat`, the SDK in
     process) and, with `get`, for everybody who reads one. An existing head is never replaced as a whole, so
@@ -474,10 +465,11 @@ class Decisions(Protocol):
         decision: Decision,
         *events: Event,
         votes: Sequence[Vote] | None = None,
-    ) -> Decided:
-        """Record the decision of a call that waits undecided, as it was read. `votes`: those that settle the
-        call, in place of those of `call`. Raises StaleCall, DecisionAlreadyMade (with `ids["token"]` never;
-        the loser re-sends via `call`)."""
+    ) -> CallRecord:
+        """Record the decision of a call that waits undecided, as it was read. Return the call; its token is
+        the one to wake, and None if it has not stored one yet (it looks for a decision when it does).
+        `votes`: those that settle the call, in place of those of `call`. Raises StaleCall,
+        DecisionAlreadyMade (with `ids["token"]` never; the loser re-sends via `call`)."""
         ...
 
     async def amend(

@@ -40,8 +40,8 @@ async def expire_due(
         # Somebody may have let it expire later since it was read: the next look has both.
         with suppress(DecisionAlreadyMade, StaleCall):
             event = ToolCallDecided.of(call, decision)
-            outcome = await runtime.journal.decisions.decide(run, call, decision, event)
-            await tell_and_wake(runtime, run, outcome.call, outcome.token)
+            decided_call = await runtime.journal.decisions.decide(run, call, decision, event)
+            await tell_and_wake(runtime, run, decided_call)
     times = (call.expires_at for call in calls if call.undecided)
     return min((at for at in times if at is not None and at > now), default=None)
 

@@ -14,7 +14,7 @@ from layover.adapters.journal.runs import TableRuns
 from layover.clock import rfc3339
 from layover.errors import DecisionAlreadyMade, NotFound
 from layover.keys import META, Keys
-from layover.ports import Decided, StaleCall
+from layover.ports import StaleCall
 from layover.ports.table import Action, Equals, TransactionFailed, Update
 from layover.values.decision import Vote
 from layover.values.page import Page
@@ -72,7 +72,7 @@ class TableDecisions:
         decision: Decision,
         *events: Event,
         votes: Sequence[Vote] | None = None,
-    ) -> Decided:
+    ) -> CallRecord:
         """See `ports.Decisions`. The call leaves every list of waiting calls."""
         _check_waits(run, call)
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
@@ -102,8 +102,7 @@ class TableDecisions:
             raise _refusal_of(run, call, failure) from failure
         # The token is read after the decision is written. Either it exists by then, or the process that
         # stores it later sees the decision.
-        decided_call = await self._call(run, call)
-        return Decided(decided_call, decided_call.token)
+        return await self._call(run, call)
 
     async def vote(
         self,
