@@ -24,6 +24,7 @@ from layover.adapters.journal.writers import TableWriters
 from layover.approvals import checks, consent, outbox
 from layover.clock import rfc3339
 from layover.context import transcript
+from layover.engine import exact_calls
 from layover.errors import DecisionInvalid, Fenced
 from layover.inmemory.stores.tables import StoredThread
 from layover.plugins.people import notify
@@ -177,8 +178,9 @@ def set_aside_at_work() -> Iterator[None]:
 
 @fault("an edit runs with arguments that nobody was shown")
 def unseen_arguments() -> Iterator[None]:
-    """An edit of a tool that no deployed code knows is taken, without what the tool would get."""
-    check = checks.check_args
+    """An edit of a tool that no deployed code knows is taken, without what the tool would get, and nothing is
+    compared when the tool is back."""
+    check, same = checks.check_args, exact_calls._is_same
 
     def take(*args: Any) -> Any:
         try:
@@ -188,7 +190,7 @@ def unseen_arguments() -> Iterator[None]:
                 raise
             return None
 
-    with replaced(check, take):
+    with replaced(check, take), replaced(same, lambda *_: True):
         yield
 
 
