@@ -12,7 +12,7 @@ ORDER = {"type": "object", "properties": {"id": {}, "fast": {}}, "required": ["i
 async def inspect(server: ScriptedServer, *options: str, **env: str) -> Ended:
     async with serving(server):
         words = ["mcp", "inspect", server.url, "--private", "--name", "shop", *options]
-        return await asyncio.to_thread(lambda: call(Path(), *words, **env))
+        return await asyncio.to_thread(lambda: call(Path(), *words, without=(), **env))
 
 
 async def test_inspect_shows_what_an_agent_would_get_and_calls_nothing() -> None:
