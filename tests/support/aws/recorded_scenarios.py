@@ -362,15 +362,13 @@ def outlived(system: Recorded) -> None:
     dynamodb, table = system.aws("dynamodb"), system.services["table"]
 
     def due() -> int:
-        return int(
-            dynamodb.query(
-                TableName=table,
-                IndexName=WATCH_INDEX,
-                KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :t",
-                ExpressionAttributeValues={":p": {"S": DUE}, ":t": {"S": now}},
-                Select="COUNT",
-            )["Count"]
+        answer = dynamodb.query(
+            TableName=table,
+            IndexName=WATCH_INDEX,
+            KeyConditionExpression="gsi2pk = :p AND gsi2sk <= :t",
+            ExpressionAttributeValues={":p": {"S": DUE}, ":t": {"S": now}},
         )
+        return len(answer["Items"])
 
     eventually(lambda: not due(), within=LIMIT_S)
 

@@ -234,30 +234,6 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
     )
 
 
-@pytest.mark.parametrize(
-    ("schema", "data"),
-    [
-        ({"type": "string"}, "..."),
-        ({"enum": ["red", "blue"]}, "red"),
-        ({"type": "array", "items": {"type": "integer"}}, []),
-        (
-            {
-                "properties": {"n": {"type": "integer"}, "who": {"$ref": "#/$defs/Who"}, "b": {}},
-                "required": ["n", "who"],
-            },
-            {"n": 0, "who": "..."},
-        ),
-    ],
-)
-def test_form_has_a_value_to_replace_for_each_field_that_is_required(
-    told: Told, schema: dict[str, Any], data: Any
-) -> None:
-    told.watch.on_item(None, meta("running"))
-    told.watch.on_event(asked(kind="input", resume_schema=schema))
-    body = shlex.split(told.lines[0][0].splitlines()[-1])[-1]
-    assert json.loads(body) == {"attempt": 1, "data": data}
-
-
 def test_call_that_waits_for_an_account_says_how_to_connect_it_or_to_do_without(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
     wants = {"connection": "github", "authorize_url": "https://accounts.example.com/?state=s"}

@@ -10,21 +10,11 @@ from datetime import datetime
 from itertools import chain, count
 from typing import Any
 
+from layover.desk.local.terminal.skeletons import BLANK, skeleton
 from layover.keys import META
 from layover.values.runs.run import SuspensionKind
 
 INPUT = SuspensionKind.INPUT.value
-BLANK = "..."
-"""Text for a person to replace."""
-_BLANKS: Mapping[str, Any] = {
-    "array": [],
-    "boolean": True,
-    "integer": 0,
-    "null": None,
-    "number": 0,
-    "object": {},
-}
-"""Values to replace, by the types of a JSON schema."""
 Item = Mapping[str, Any]
 _COLOURS = {"success": "green", "failed": "red", "cancelled": "yellow", "suspended": "cyan"}
 _MAX_ARGS = 120
@@ -154,7 +144,7 @@ def _commands(url: str, owner: str, detail: Mapping[str, Any]) -> list[str]:
     if detail.get("kind") == INPUT:
         # An event that is too large for its bus has no schema.
         schema = detail.get("resume_schema")
-        verb, body = "resume", {"data": {} if schema is None else _form(schema)}
+        verb, body = "resume", {"data": {} if schema is None else skeleton(schema)}
     else:
         verb, body = "approve", {"reason": BLANK} if rule.get("reason_required") else {}
     call = f"{url}/runs/{detail['run_id']}/tool-calls/{detail['tool_call_id']}/{verb}"
@@ -165,23 +155,10 @@ def _commands(url: str, owner: str, detail: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _form(schema: Mapping[str, Any]) -> Any:
-    """Return what a schema requires, each with a value for a person to replace."""
-    fields = schema.get("properties")
-    if not fields:
-        return _blank(schema)
-    return {name: _blank(fields.get(name, {})) for name in schema.get("required", ())}
-
-
-def _blank(schema: Mapping[str, Any]) -> Any:
-    if schema.get("enum"):
-        return schema["enum"][0]
-    return schema.get("default", _BLANKS.get(str(schema.get("type")), BLANK))
-
-
 def _attempt(detail: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what every decision says: which attempt it is about."""
-    return {"attempt": detail["attempt"]}
+    """Return what every decision says: which attempt it is about. An event that an older package stored has
+    none: it is about the first."""
+    return {"attempt": detail.get("attempt", 1)}
 
 
 def _deciders(owner: str, rule: Mapping[str, Any]) -> Iterator[str]:
