@@ -4,7 +4,7 @@ import pytest
 
 from layover.keys import INPUT, META
 from layover.ports import StaleHead
-from layover.ports.table import Delete
+from layover.ports.table import Delete, Item, Update
 from layover.values.runs.run import OnBusy
 from support.worlds.journal import JournalBench, noise
 
@@ -52,6 +52,21 @@ async def test_queued_input_whose_parent_was_given_keeps_it(world: JournalBench)
     outcome = world.outcome(log.snapshot.meta)
     await log.end(outcome, world.finish(outcome))
     assert (await world.run(second)).input.parent_id == before.parent_id
+
+
+async def test_run_that_an_earlier_release_accepted_goes_on(world: JournalBench) -> None:
+    """Its input is in META, however long it is."""
+    log = await world.taken_with(LONG)
+    run_id = log.snapshot.meta.id
+    pk = world.keys.run(run_id)
+    given = await world.table.get(pk, INPUT)
+    assert given is not None
+    names = {"b", "blob", "sha256", "size"} & given.keys()
+    body: Item = {name: given[name] for name in names}
+    await world.table.write(Update(pk, META, set=body))
+    await world.table.write(Delete(pk, INPUT))
+    assert (await world.take(run_id)).snapshot.meta.input.text == LONG
+    assert (await world.run(run_id)).input.text == LONG
 
 
 async def test_run_whose_input_expired_before_its_meta_is_gone(world: JournalBench) -> None:

@@ -197,11 +197,12 @@ async def test_a_run_that_had_spent_nothing_goes_on(talk: Conversation) -> None:
 
 
 @pytest.mark.parametrize("usage", [(), (row(),)], ids=["without usage", "with usage"])
-async def test_a_tree_may_name_its_messages(
-    talk: Conversation, usage: tuple[StepUsage, ...]
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_tree_of_before_names_its_messages(
+    talk: Conversation, version: int, usage: tuple[StepUsage, ...]
 ) -> None:
     messages = talk.chain(None, "q", "a")
-    tree = {"version": 3, "message_ids": ["q", "a"], "run": {"text": "ü", "model": None}}
+    tree = {"version": version, "message_ids": ["q", "a"], "run": {"text": "ü", "model": None}}
     await talk.save(*messages, usage=usage, snapshot=tree)
     assert await read_back(talk) == (tree, ["q", "a"])
 

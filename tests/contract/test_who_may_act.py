@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from layover.adapters.journal.heads import as_it_waits
 from layover.errors import DecisionAlreadyMade, Fenced
 from layover.ports import BeingEnded, RunLog, SetAside, StaleCall
-from layover.ports.table import Action, holds
+from layover.ports.table import Action, Update, holds
 from layover.values.decision import Vote
 from layover.values.runs.run import WAITS_BY, CallRecord, DecisionKind, Phase, RunMeta, Status
 from support.examples import examples
@@ -222,6 +222,22 @@ async def test_a_writer_is_refused_at_the_last_moment_as_well(
     with pytest.raises(REFUSED):
         await second(meddled, scene)
     assert whole(await world.state(scene.call.run_id)) == whole(after_first)
+
+
+async def test_a_call_of_a_release_without_revs_takes_its_first_write_once(
+    world: JournalBench,
+) -> None:
+    scene = await waiting(world)
+    pk = world.keys.run(scene.call.run_id)
+    await world.table.write(Update(pk, scene.call.key, set={"rev": None}))
+    old = await world.call(scene.call)
+    assert old.rev == 0
+    await world.decide(old)
+    assert (await world.call(old)).rev == 1
+    with pytest.raises(DecisionAlreadyMade):
+        await world.decide(old)
+    with pytest.raises(Fenced):
+        await cancels(world, Scene(old, scene.opener))
 
 
 # Phases

@@ -108,6 +108,14 @@ def test_a_newer_releases_migrations_are_left_alone() -> None:
     assert pending(ours, applied) == []
 
 
+def test_a_database_may_have_a_file_with_its_former_comments() -> None:
+    first = shipped_migrations()[0]
+    former = "140488a46d628b5a822d143e41933d46ab43cbea0dba2517457589e7fc6ab2f0"
+    assert pending([first], {first.name: former}) == []
+    with pytest.raises(DefinitionError):
+        pending([first], {first.name: former[::-1]})
+
+
 def test_only_what_is_missing_is_pending_in_order() -> None:
     ours = [Migration(f"000{n}_pre_a.sql", f"select {n}") for n in (1, 2, 3)]
     assert pending(ours, {ours[0].name: ours[0].checksum}) == ours[1:]

@@ -37,9 +37,6 @@ ASSEMBLE = frozenset(
 ASSEMBLE_ALL = frozenset({"has_embedder"})
 """Those of them whose own helpers look without using, too."""
 COPIED = {
-    "semantic_recall_top_k": "top_k",
-    "observer_message_tokens": "observer_tokens",
-    "reflector_observation_tokens": "reflector_tokens",
     "sweep_patience": "sweep_patience_s",
     "run_retention": "run_retention_days",
     "thread_retention": "thread_retention_days",

@@ -356,6 +356,13 @@ async def test_everything_is_asked_of_one_driver() -> None:
     ]
 
 
+async def test_the_former_name_of_waiting_for_memory_works_and_warns() -> None:
+    agent = Recorded("a")
+    with pytest.deprecated_call(match="wait_for_memory"):
+        await agent.remembered()
+    assert agent.drivers[0].asked == [("wait_for_memory",)]
+
+
 def test_the_first_state_is_idle_and_empty() -> None:
     state = AgentState()
     assert (state.status, state.messages, state.pending) == ("idle", [], [])

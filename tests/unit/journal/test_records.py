@@ -21,6 +21,11 @@ RUN = RunMeta(
 )
 
 
+def test_a_run_with_the_attribute_that_earlier_releases_left_empty_is_read() -> None:
+    item = {**run_item(Keys("ann"), RUN), "fingerprint": None}
+    assert run_from("ann", item, INPUT.model_dump_json(), None, None) == RUN
+
+
 def test_a_run_with_an_attribute_of_a_later_release_is_read() -> None:
     item = {**run_item(Keys("ann"), RUN), "fingerprint": "0123456789abcdef"}
     assert run_from("ann", item, INPUT.model_dump_json(), None, None) == RUN

@@ -54,6 +54,21 @@ async def test_a_tree_repeats_nothing_that_the_thread_has() -> None:
     assert (tree["version"], tree["messages"]) == (3, [run.messages[-1].id, 1 + len(run.messages)])
 
 
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_tree_of_before_is_read(version: int) -> None:
+    bench, run = await ended()
+    (thread,) = bench.threads.of(ANN)
+    tree = thread.snapshots[run.id]["run"]
+    if version == 1:
+        tree = run.model_dump(mode="json", exclude={"messages", "input"})
+    ids = [run.input.id, *(m.id for m in run.messages)]
+    thread.snapshots[run.id] = {"version": version, "run": tree, "message_ids": ids}
+    bench.clock.advance(timedelta(days=31))
+    found = await runs.get(bench.plain, ANN, run.id)
+    same = run.model_copy(update={"updated_at": found.updated_at})
+    assert found.model_dump(mode="json") == same.model_dump(mode="json")
+
+
 async def test_an_expired_run_takes_feedback_and_shows_it() -> None:
     bench, run = await ended()
     bench.clock.advance(timedelta(days=31))

@@ -673,7 +673,8 @@ class Watch(Protocol):
         self, until: datetime, limit: int, past: Collection[DueCheck] = ()
     ) -> list[DueCheck]:
         """Return the runs and connections that have to be looked at by then; at most `limit` for each
-        partition of the watch, and none of those looked at in the `past`."""
+        partition of the watch, and none of those looked at in the `past`. Threads that a release before this
+        one deleted are among them."""
         ...
 
     async def deletions(

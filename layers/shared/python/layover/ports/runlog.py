@@ -23,7 +23,8 @@ MAX_CANCELLED = 40
 @dataclass(frozen=True)
 class CancelRequest:
     """A request to cancel a run. `age`: the time since the request; running tools may go on until it is
-    `grace`. `by`: the caller who asked for it, and `on_behalf_of` as in a decision; None: no person did."""
+    `grace`. `by`: the caller who asked for it, and `on_behalf_of` as in a decision; None: no person did, or
+    an earlier release wrote the request."""
 
     age: timedelta
     grace: timedelta

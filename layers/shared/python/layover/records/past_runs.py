@@ -11,7 +11,8 @@ from layover.values.memory.context import PastRun
 from layover.values.runs.views import Run
 
 VERSION = 3
-"""The version of a tree."""
+"""The version of a tree. Before version 3 a tree named all messages of its run; before 2 it had the run's ids
+and text, and also fields at their defaults."""
 _ELSEWHERE = {"id", "thread_id", "input", "messages", "text"}
 """Fields that are columns, or rows of the thread."""
 
@@ -47,8 +48,9 @@ async def past_run(runtime: Runtime, owner: str, run_id: str) -> Run | None:
 
 
 def _read(past: PastRun, run_id: str) -> Run | None:
-    check_version("the trees of past runs", past.tree["version"], VERSION)
-    if not past.messages:
+    version = past.tree.get("version", 0)
+    check_version("the trees of past runs", version, VERSION)
+    if version < 1 or not past.messages:
         return None
     input_message, *response = past.messages
     return Run.model_validate(

@@ -102,9 +102,11 @@ def make_request_key(key: str, thread_id: str, request: StartRun, now: datetime)
         request.stream,
         request.on_busy.value,
         request.max_iterations,
-        request.on_waiting,
-        request.choice.model_dump(exclude_none=True),
     ]
+    if request.on_waiting is not None:
+        facts.append(request.on_waiting.value)
+    if request.choice.names:  # without a choice, the hash is the same as in earlier releases
+        facts.append(request.choice.model_dump(exclude_none=True))
     digest = hashlib.sha256(compact_json(facts).encode("utf-8", "surrogatepass")).hexdigest()
     return RequestKey(key, digest, now + KEY_LIFETIME)
 

@@ -50,6 +50,7 @@ from layover.ports.table import (
     TransactionFailed,
     Update,
     all_of,
+    any_of,
     same,
 )
 from layover.values.message import Message
@@ -495,7 +496,8 @@ class TableRunLog:
         if not self._is_branch:
             # Each epoch has one writer that took it.
             return mine
-        return all_of(mine, Equals("phase", Phase.RESTING.value))
+        # A run without a phase was left waiting by a release that had none.
+        return all_of(mine, any_of(Equals("phase", Phase.RESTING.value), Missing("phase")))
 
     def _put(self, call: CallRecord, item: dict[str, Any]) -> Put:
         """Return the write of a call that begins, goes on, or is settled with a result."""

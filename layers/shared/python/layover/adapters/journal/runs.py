@@ -89,8 +89,8 @@ class TableRuns:
     async def meta_of(self, owner: str, item: Item, input_item: Item | None = None) -> RunMeta:
         """Return the value of a run's META. `input_item`: its INPUT, if it was read with it. Raises
         InputGone."""
-        # META keeps short inputs.
-        if "b" not in item:
+        # META keeps short inputs; before INPUT existed it kept all of them.
+        if "b" not in item and "blob" not in item:
             input_item = input_item or await self._input(item)
         source = input_item or item
         body, caller = await self._bodies.unpack(source), source.get("caller")

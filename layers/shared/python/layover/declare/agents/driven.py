@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, Generic
@@ -400,6 +401,13 @@ class Driven(Generic[Output]):
         a script whose next run has to know of the last one. `asyncio.run` does not return before
         that either; a second Ctrl-C leaves it undone."""
         await self._driver.wait_for_memory()
+
+    async def remembered(self) -> None:
+        """Deprecated: the former name of `wait_for_memory`."""
+        warnings.warn(
+            "Agent.remembered is called wait_for_memory", DeprecationWarning, stacklevel=2
+        )
+        await self.wait_for_memory()
 
     def state(self) -> AgentState:
         """The newest run of this process; `idle` and empty before the first."""

@@ -153,7 +153,8 @@ class CallRecord(Value):
     args: Json
     state: CallState = CallState.PLANNED
     rev: int | None = None
-    """The number of the write that left the record as it was read; None: the call has no record."""
+    """The number of the write that left the record as it was read; 0: a release wrote it that did not count.
+    None: the call has no record."""
     opener: str | None = None
     attempt: int = 0
     """Counts suspensions from 1; 0 before the first."""
@@ -467,7 +468,8 @@ class RunMeta(Value):
     takes: int = 0
     """Count of the writers that took the run, one after another."""
     phase: Phase | None = None
-    """The writer that may act on it now; None: nobody has taken it yet."""
+    """The writer that may act on it now; None: nobody has taken it yet, or a release took it that had no
+    phases."""
     branches: frozenset[str] = frozenset()
     """Keys of the calls that branches have opened since the run rests."""
     left: int = 0

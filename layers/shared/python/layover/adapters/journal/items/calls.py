@@ -4,7 +4,7 @@ of any two writers that have read the same record one is refused, whatever they 
 from collections.abc import Mapping
 from typing import Any
 
-from layover.ports.table import Condition, Equals, Missing, Put, Update
+from layover.ports.table import Condition, Equals, Exists, Missing, Put, Update, all_of
 from layover.values.runs.run import CallRecord
 
 
@@ -20,4 +20,8 @@ def change_call(pk: str, call: CallRecord, changes: Mapping[str, Any]) -> Update
 
 
 def _as_read(call: CallRecord) -> Condition:
-    return Missing("pk") if call.rev is None else Equals("rev", call.rev)
+    if call.rev is None:
+        return Missing("pk")
+    if call.rev == 0:
+        return all_of(Exists("pk"), Missing("rev"))
+    return Equals("rev", call.rev)

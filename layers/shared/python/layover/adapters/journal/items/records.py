@@ -73,7 +73,12 @@ def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
 def head_from(owner: str, item: Item) -> ThreadHead:
     """Return the value of a HEAD item."""
     metadata = json.loads(item["metadata"])
-    return ThreadHead.model_validate({**item, "owner": owner, "metadata": metadata})
+    return ThreadHead.model_validate({**_present(item), "owner": owner, "metadata": metadata})
+
+
+def _present(item: Item) -> Item:
+    """Return the attributes that have a value: an earlier release stored empty ones."""
+    return {name: value for name, value in item.items() if value is not None}
 
 
 def run_index(keys: Keys, run: RunMeta) -> dict[str, str]:
@@ -145,7 +150,7 @@ def run_from(
     check_version("a run's records", item.get("v", 1), RUN_VERSION)
     return RunMeta.model_validate(
         {
-            **item,
+            **_present(item),
             **(json.loads(outcome_text) if outcome_text else {}),
             **(json.loads(caller_text) if caller_text else {}),
             "owner": owner,
@@ -209,8 +214,7 @@ def call_from(
             "key": item["sk"],
             "run_id": run_id,
             "state": item["state"],
-            # The index of lists has no revs.
-            "rev": item.get("rev"),
+            "rev": item.get("rev", 0),
             "opener": item.get("opener"),
             "attempt": item["attempt"],
             "token": item.get("token"),

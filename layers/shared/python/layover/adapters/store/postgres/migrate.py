@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _LOCK = 7_243_392_106_301_711_938
 """Key of the advisory lock, which no other lock uses."""
 
+_FORMER_CHECKSUMS = {
+    "0001_pre_initial.sql": "140488a46d628b5a822d143e41933d46ab43cbea0dba2517457589e7fc6ab2f0"
+}
+"""Checksums of files whose comments have changed since they were shipped. A database may have applied either
+form."""
+
 # In its own schema: it has no owner (`resource_id`), and the functions' role has no business there.
 _LEDGER = """
 create schema if not exists layover_meta;
@@ -106,7 +112,8 @@ def pending(migrations: list[Migration], applied: Mapping[str, str]) -> list[Mig
     """Return the files not applied yet. Raises DefinitionError if an applied one was edited. A file that is
     applied and not shipped belongs to a newer release and stays."""
     for migration in migrations:
-        if applied.get(migration.name, migration.checksum) != migration.checksum:
+        accepted = (migration.checksum, _FORMER_CHECKSUMS.get(migration.name))
+        if applied.get(migration.name, migration.checksum) not in accepted:
             raise DefinitionError(
                 "an applied migration was changed: add another one instead", name=migration.name
             )

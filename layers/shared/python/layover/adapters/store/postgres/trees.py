@@ -12,6 +12,8 @@ from layover.values.message import Message
 from layover.values.runs.run import FinishReason, Status
 from layover.values.runs.usage import Usage
 
+_LEAN = 3
+"""The first version of a tree that names its run's last message, whose thread is the run's."""
 _END = {"status": Status.SUCCESS.value, "finish_reason": FinishReason.STOP.value}
 """Of most runs."""
 
@@ -21,9 +23,11 @@ def strip_tree(record: TurnRecord) -> dict[str, Any] | None:
     has, or that most runs have; a field that the run lacks is null. None: the tree stays whole, in a separate
     row."""
     tree, last = record.snapshot, (record.input, *record.response)[-1]
-    if tree is None or not record.usage or "messages" not in tree:
+    if tree is None or not record.usage or tree.get("version", 0) < _LEAN:
         return None
     own, row = tree["run"], record.usage[0]
+    if "messages" not in tree:
+        return None
     if tree["messages"][0] != last.id or last.run_id != record.run.id or None in own.values():
         return None
     usual = _usual_fields(row.agent, row.model, row.usage, row.at, record.input)
