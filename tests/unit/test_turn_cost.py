@@ -232,7 +232,7 @@ PLAIN = {"accept": ACCEPT, "turn": Cost(1532, 7, 25)}
 APPROVED = {
     "accept": ACCEPT,
     "ask": Cost(901, 10, 21),
-    "wait": Cost(66, 4, 4),
+    "wait": Cost(68, 4, 4),
     "decide": Cost(215, 5, 9),
     "go on": Cost(1489, 25, 39),
 }
