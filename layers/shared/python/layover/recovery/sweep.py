@@ -88,7 +88,8 @@ async def _look_through(
     past: set[DueCheck] = set()
     while True:
         due = await page(swept_at, PAGE, past)
-        counts.update(await _look_at_all(runtime, due, swept_at, end))
+        # Among runs are the threads that a release before this one deleted.
+        counts.update(await _look_at_all(runtime, sorted(due, key=_is_deletion), swept_at, end))
         past.update(due)
         if not due or asyncio.get_running_loop().time() >= end:
             return counts
@@ -111,8 +112,7 @@ async def _try_look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: fl
     except Exception as error:  # whatever is wrong with one item: the others are due as well
         about = {"run_id": due.run_id, "connection_id": due.connection_id}
         context = {**about, "thread_id": due.thread_id, "cause": type(error).__name__}
-        is_deletion = due.run_id is None and due.connection_id is None
-        if is_deletion and not isinstance(error, RetryableError):
+        if _is_deletion(due) and not isinstance(error, RetryableError):
             # Users were told that it is gone. No later sweep does better until somebody has looked.
             runtime.metrics.count(Metric.DELETION_FAILED)
             logger.exception("a deletion fails", extra=context)
@@ -122,6 +122,10 @@ async def _try_look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: fl
         with suppress(LayoverError):
             await runtime.journal.watch.put_off(due, after_failures(runtime, due.failures))
         return "trouble"
+
+
+def _is_deletion(due: DueCheck) -> bool:
+    return due.run_id is None and due.connection_id is None
 
 
 async def _look(runtime: Runtime, due: DueCheck, swept_at: datetime, end: float) -> str:
