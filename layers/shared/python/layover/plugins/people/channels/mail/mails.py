@@ -23,6 +23,24 @@ _DARK = (
 
 
 @dataclass(frozen=True)
+class _Words:
+    """The words of a mail, in either form."""
+
+    head: str
+    lines: list[str]
+    pairs: list[tuple[str, str]]
+    button: tuple[str, str]
+    """The page that it opens, and its label."""
+    note: str
+    console: str
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if the button opens another page than the console."""
+        return self.button[0] != self.console
+
+
+@dataclass(frozen=True)
 class Mail:
     """A mail without its addresses."""
 
@@ -44,13 +62,9 @@ def write_mail(
     """
     head = headline(notice, channels)
     lines, pairs = rest(notice, channels)
-    target, label = _button(notice, links)
-    note = _note(notice, links, reader)
-    return Mail(
-        subject=cut(head, MAX_SUBJECT),
-        text=_as_text(head, lines, pairs, button=(target, label), note=note, console=links.console),
-        html=_as_html(head, lines, pairs, button=(target, label), note=note, console=links.console),
-    )
+    button, note = _button(notice, links), _note(notice, links, reader)
+    words = _Words(head, lines, pairs, button=button, note=note, console=links.console)
+    return Mail(cut(head, MAX_SUBJECT), _as_text(words), _as_html(words))
 
 
 def _button(notice: Notice, links: NoticeLinks) -> tuple[str, str]:
@@ -74,19 +88,13 @@ def _note(notice: Notice, links: NoticeLinks, reader: Person | None) -> str:
     )
 
 
-def _as_text(
-    head: str,
-    lines: list[str],
-    pairs: list[tuple[str, str]],
-    button: tuple[str, str],
-    note: str,
-    console: str,
-) -> str:
-    parts = [head, "\n".join(lines), "\n".join(_text_of(*pair) for pair in pairs)]
-    target, label = button
-    parts += [f"{label}:\n{target}", fill(note, TEXT_WIDTH)]
-    if target != console:
-        parts.append(f"The same in the console, after a sign-in:\n{console}")
+def _as_text(words: _Words) -> str:
+    facts = "\n".join(_text_of(*pair) for pair in words.pairs)
+    parts = [words.head, "\n".join(words.lines), facts]
+    target, label = words.button
+    parts += [f"{label}:\n{target}", fill(words.note, TEXT_WIDTH)]
+    if words.is_elsewhere:
+        parts.append(f"The same in the console, after a sign-in:\n{words.console}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -96,20 +104,13 @@ def _text_of(label: str, value: str) -> str:
     return "\n".join([f"{label}:", *(f"  {line}" for line in value.splitlines())])
 
 
-def _as_html(
-    head: str,
-    lines: list[str],
-    pairs: list[tuple[str, str]],
-    button: tuple[str, str],
-    note: str,
-    console: str,
-) -> str:
-    target, label = button
+def _as_html(words: _Words) -> str:
+    target, label = words.button
     verdict = "".join(
         f'<p class="ink" style="margin:0 0 8px;color:#1b2430" dir="auto">{escape(line)}</p>'
-        for line in lines
+        for line in words.lines
     )
-    rows = "".join(_row(*pair) for pair in pairs)
+    rows = "".join(_row(*pair) for pair in words.pairs)
     table = (
         '<table role="presentation" cellpadding="0" cellspacing="0" width="100%" '
         f'style="border-collapse:collapse;margin:16px 0">{rows}</table>'
@@ -117,15 +118,15 @@ def _as_html(
         else ""
     )
     other = (
-        f' <a class="pale" href="{escape(console)}" style="color:#5b6776">The same in the console</a>, '
+        f' <a class="pale" href="{escape(words.console)}" style="color:#5b6776">The same in the console</a>, '
         "after a sign-in."
-        if target != console
+        if words.is_elsewhere
         else ""
     )
-    words = f"{escape(note)}{other}"
+    below = f"{escape(words.note)}{other}"
     foot = (
-        f'<p class="pale" style="margin:18px 0 0;font-size:13px;color:#5b6776">{words}</p>'
-        if words
+        f'<p class="pale" style="margin:18px 0 0;font-size:13px;color:#5b6776">{below}</p>'
+        if below
         else ""
     )
     return (
@@ -133,13 +134,13 @@ def _as_html(
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         '<meta name="supported-color-schemes" content="light dark">'
-        f"<title>{escape(cut(head, MAX_SUBJECT))}</title><style>{_DARK}</style></head>"
+        f"<title>{escape(cut(words.head, MAX_SUBJECT))}</title><style>{_DARK}</style></head>"
         f'<body class="page" style="margin:0;padding:24px 12px;background:#f3f5f8;{_FONT}">'
         '<table role="presentation" align="center" cellpadding="0" cellspacing="0" width="100%" '
         'style="max-width:560px"><tr><td class="card" style="background:#ffffff;border:1px solid '
         '#dfe4ea;border-radius:10px;padding:24px;font-size:15px;line-height:1.5">'
         '<h1 class="ink" style="margin:0 0 12px;font-size:19px;line-height:1.35;color:#1b2430;'
-        f'overflow-wrap:anywhere" dir="auto">{escape(head)}</h1>{verdict}{table}'
+        f'overflow-wrap:anywhere" dir="auto">{escape(words.head)}</h1>{verdict}{table}'
         f'<a href="{escape(target)}" style="display:inline-block;background:#1f5fd0;color:#ffffff;'
         "font-weight:600;text-decoration:none;padding:11px 22px;border-radius:7px;"
         f'border:1px solid #1f5fd0">{label}</a>'
