@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
 PREAMBLE = """
 import asyncio, jsonschema, psycopg, pydantic
 from importlib import import_module
@@ -96,3 +97,12 @@ def prepared(preamble: str, **variables: str) -> Iterator[Prepared]:
         )
         with process:
             yield Prepared(process, variables, Path(folder))
+
+
+@contextmanager
+def wired(**variables: str) -> Iterator[Prepared]:
+    """A process with these variables and a region that has the modules of every invocation, and reaches the
+    handlers."""
+    paths = f"{ROOT}:{ROOT / 'layers/shared/python'}:{ROOT / 'functions'}"
+    with prepared(PREAMBLE, PYTHONPATH=paths, AWS_REGION="eu-west-1", **variables) as process:
+        yield process

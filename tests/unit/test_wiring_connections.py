@@ -15,10 +15,9 @@ from layover.plugins.reach.adapters.key_file import KeyFileSealer
 from layover.plugins.reach.adapters.kms import KmsSealer
 from layover.values.grant import Grant
 from support.aws.loopback import KEYS, answer, loopback
-from support.forks import PREAMBLE, prepared
+from support.forks import wired
 
 ROOT = Path(__file__).parents[2]
-LAYER = ROOT / "layers" / "shared" / "python"
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 KEY = "arn:aws:kms:eu-west-1:123456789012:alias/shop-connections"
 URL = "https://api.example.com/connected"
@@ -57,8 +56,7 @@ Modules = Callable[..., Any]
 @pytest.fixture(scope="module")
 def modules() -> Iterator[Modules]:
     """Return the last line that the code prints, as JSON."""
-    paths = f"{ROOT}:{LAYER}:{ROOT / 'functions'}"
-    with prepared(PREAMBLE, PYTHONPATH=paths, AWS_REGION="eu-west-1") as process:
+    with wired() as process:
         yield process.last_line
 
 

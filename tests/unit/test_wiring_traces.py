@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from support.forks import PREAMBLE, prepared
+from support.forks import wired
 from support.otlp import receiving
 
 ROOT = Path(__file__).parents[2]
-LAYER = ROOT / "layers" / "shared" / "python"
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -22,8 +21,7 @@ Modules = Callable[..., Any]
 @pytest.fixture(scope="module")
 def modules() -> Iterator[Modules]:
     """Return the last line that the code prints, as JSON."""
-    paths = f"{ROOT}:{LAYER}:{ROOT / 'functions'}"
-    with prepared(PREAMBLE, PYTHONPATH=paths, AWS_REGION="eu-west-1") as process:
+    with wired() as process:
         yield process.last_line
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.forks import PREAMBLE, prepared
+from support.forks import wired
 
 ROOT = Path(__file__).parents[5]
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -34,9 +34,7 @@ LastLine = Callable[[str], Any]
 @pytest.fixture(scope="module")
 def last_line() -> Iterator[LastLine]:
     """Return the last line that the code prints, as JSON."""
-    paths = f"{ROOT}:{ROOT / 'layers' / 'shared' / 'python'}:{ROOT / 'functions'}"
-    init = {"AWS_REGION": "eu-west-1", "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}
-    with prepared(PREAMBLE, PYTHONPATH=paths, **init) as process:
+    with wired(AWS_LAMBDA_INITIALIZATION_TYPE="on-demand") as process:
         yield process.last_line
 
 
