@@ -487,18 +487,6 @@ def test_an_observation_that_is_noted_already_is_not_noted_again() -> None:
     assert texts_without_repetition(*made, active=active) == ["Ada is vegetarian."]
 
 
-def test_an_observation_that_adds_nothing_is_not_noted_again() -> None:
-    active = [observation("a", "The user wants to plan a trip to Vienna with Leo in May.")]
-    made = [
-        observation("c", "User wants to plan the trip with Leo to Vienna in May"),
-        observation("d", "The user wants to plan a trip to Vienna."),
-        observation("e", "The user wants to plan a trip to Prague with Leo in May."),
-        observation("f", "The user does not want to plan a trip to Vienna with Leo in May."),
-        observation("g", "The user wants to plan a trip to Vienna with Leo on 3 May."),
-    ]
-    assert texts_without_repetition(*made, active=active) == [o.text for o in made[2:]]
-
-
 def told(*texts: str, noted: Sequence[str] = (), role: Role = Role.USER) -> list[str]:
     known = [observation(f"k{n}", text) for n, text in enumerate(noted)]
     return [o.text for o in overlooked([said(t, role) for t in texts], known, ids())]

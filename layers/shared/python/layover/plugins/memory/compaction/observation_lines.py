@@ -2,23 +2,15 @@
 below, grouped by UTC date. Written one way, read leniently: the lines come from a model. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from itertools import chain
 
 from layover.lazy import lazy_pattern
 from layover.plugins.memory.compaction.blocks import INDENT
 from layover.plugins.memory.text.evidence import normalise
-from layover.plugins.memory.text.likeness import (
-    Phrase,
-    longest_phrase,
-    phrases,
-    restates,
-    statement,
-    subject,
-)
 from layover.plugins.memory.text.redaction import redact
+from layover.plugins.memory.text.words import raw_words
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.text import sanitise
 
@@ -28,7 +20,7 @@ MAX_OBSERVATIONS = 200
 """Observations of one answer; the rest is dropped."""
 SEVERITY = (Marker.CRITICAL, Marker.IMPORTANT, Marker.COMPLETION, Marker.INFO)
 """The heaviest first."""
-_FINAL = " .,;:!\u2026\u3002\uff01"
+_FINAL = " .,;:!\u0964\u2026\u3002\uff01"
 """Punctuation that says nothing at the end of a text. A question mark does."""
 
 _NAMES = {
@@ -89,136 +81,60 @@ _THINKING = lazy_pattern(
 def without_repetition(
     observations: Sequence[Observation], active: Sequence[Observation] = ()
 ) -> tuple[Observation, ...]:
-    """Return the observations without those that an active one or one before them says already, unless
-    something else was noted of the same since: what holds again is news. Where a later one says all that an
-    earlier one says, only the later one is returned. A detail repeats only a detail of the same; an
-    observation that repeats another stays where it has a new detail."""
-    noted = _Noted(active)
+    """Return the observations without those that are noted already, by an active one or one before them in
+    the same words. A detail repeats only a detail of the same; an observation that repeats another stays
+    where it has a new detail. Where a later one goes on from the end of an earlier one, only the later one is
+    returned."""
+    known = _families(active)
+    heads: list[str] = []
+    details: set[tuple[str, str]] = set()
     result: list[Observation] = []
-    for family in _families(observations):
-        details = noted.new_details(family)
-        if details or not noted.has(family[0].text):
-            result += [family[0], *details]
-        noted.add(family)
+    for place, family in enumerate([*known, *_families(observations)]):
+        head, *below = [_plain_text(one.text) for one in family]
+        news = [
+            one
+            for one, text in zip(family[1:], below, strict=True)
+            if (head, text) not in details
+        ]
+        if place >= len(known) and (news or not _is_noted(head, heads)):
+            result += [family[0], *news]
+        heads.append(head)
+        details.update((head, text) for text in below)
     return latest(result)
 
 
+def _is_noted(text: str, noted: Sequence[str]) -> bool:
+    """Return whether a text is among the noted ones, and none that was noted since has most of its words:
+    that may say something else of the same, after which it is news that this holds again."""
+    if text not in noted:
+        return False
+    own = frozenset(raw_words(text))
+    since = noted[len(noted) - noted[::-1].index(text) :]
+    return not any(2 * len(own.intersection(raw_words(other))) > len(own) for other in since)
+
+
 def latest(observations: Sequence[Observation]) -> tuple[Observation, ...]:
-    """Return the observations without those that a later one restates, with the heavier of both markers. One
-    that has details stays, as nothing else has them."""
-    families = [[family[0], *_latest_of(family[1:])] for family in _families(observations)]
-    heads = _Texts()
-    dropped: set[int] = set()
-    for family in families:
-        for other in heads.said_by(family[0].text):
-            if len(families[other]) == 1 and other not in dropped:
-                family[0] = _with_heavier(family[0], families[other][0].marker)
-                dropped.add(other)
-        heads.add(family[0].text)
-    rest = (family for place, family in enumerate(families) if place not in dropped)
-    return tuple(one for family in rest for one in family)
+    """Return the observations without those that a later one repeats, or goes on from the end of, with the
+    heavier of both markers. One that has details stays, as nothing else has them."""
+    families: dict[str, list[Observation]] = {}
+    ids: dict[str, str] = {}
+    for head, *details in _families(observations):
+        text = _plain_text(head.text)
+        for beginning in _beginnings(text):
+            if (id := ids.pop(beginning, None)) is not None:
+                (earlier,) = families.pop(id)
+                marker = min(head.marker, earlier.marker, key=SEVERITY.index)
+                head = head.model_copy(update={"marker": marker})
+        if not details:
+            ids[text] = head.id
+        families[head.id] = [head, *latest(details)]
+    return tuple(one for family in families.values() for one in family)
 
 
-def _latest_of(details: Sequence[Observation]) -> list[Observation]:
-    """Return details of one observation without those that a later one restates."""
-    result: list[Observation] = []
-    for one in details:
-        same = [other for other in result if _says(one.text, other.text)]
-        for other in same:
-            result.remove(other)
-            one = _with_heavier(one, other.marker)
-        result.append(one)
-    return result
-
-
-class _Texts:
-    """Texts in order, by what they say: a log of hundreds is not compared line by line with itself."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._by_plain_text: dict[str, list[int]] = {}
-        self._by_phrase: dict[Phrase, list[int]] = {}
-        self._by_longest: dict[Phrase | None, list[int]] = {}
-
-    def add(self, text: str) -> None:
-        """Add a text behind the others."""
-        place = len(self.texts)
-        self.texts.append(text)
-        self._by_plain_text.setdefault(_plain_text(text), []).append(place)
-        self._by_longest.setdefault(longest_phrase(text), []).append(place)
-        for phrase in phrases(text):
-            self._by_phrase.setdefault(phrase, []).append(place)
-
-    def said_by(self, text: str) -> list[int]:
-        """Return the places of the texts of which this one says all, in order."""
-        near = (self._by_longest.get(phrase, ()) for phrase in phrases(text))
-        return self._places(text, near, lambda other: _says(text, other))
-
-    def saying(self, text: str) -> list[int]:
-        """Return the places of the texts that say all of this one, in order."""
-        phrase = longest_phrase(text)
-        near = [self._by_phrase.get(phrase, ())] if phrase else []
-        return self._places(text, near, lambda other: _says(other, text))
-
-    def _places(
-        self, text: str, near: Iterable[Sequence[int]], fits: Callable[[str], bool]
-    ) -> list[int]:
-        same = self._by_plain_text.get(_plain_text(text), ())
-        return sorted(p for p in {*same, *chain(*near)} if fits(self.texts[p]))
-
-
-class _Noted:
-    """The observations that are noted so far."""
-
-    def __init__(self, observations: Sequence[Observation]) -> None:
-        self._heads = _Texts()
-        self._details: dict[str, list[str]] = {}
-        for family in _families(observations):
-            self.add(family)
-
-    def add(self, family: Sequence[Observation]) -> None:
-        """Note an observation with its details."""
-        head, *details = (one.text for one in family)
-        self._heads.add(head)
-        self._details.setdefault(_plain_text(head), []).extend(details)
-
-    def has(self, text: str) -> bool:
-        """Return whether a head says this, and none that was noted since says something else of the same."""
-        places = self._heads.saying(text)
-        if not places:
-            return False
-        since = self._heads.texts[places[-1] + 1 :]
-        return not any(_subject(t) == _subject(text) and _is_about_same(t, text) for t in since)
-
-    def new_details(self, family: Sequence[Observation]) -> list[Observation]:
-        """Return the details that are not noted below the same head."""
-        texts = list(self._details.get(_plain_text(family[0].text), ()))
-        result: list[Observation] = []
-        for one in family[1:]:
-            if not any(_says(text, one.text) for text in texts):
-                texts.append(one.text)
-                result.append(one)
-        return result
-
-
-def _says(text: str, other: str) -> bool:
-    """Return whether a text says all that the other one says."""
-    return _plain_text(text) == _plain_text(other) or restates(text, other)
-
-
-def _subject(text: str) -> str:
-    return subject(text).casefold()
-
-
-def _is_about_same(text: str, other: str) -> bool:
-    """Return whether a text may say that what another one says holds no longer: it has the same build, or
-    differs in a number, a name or a denial only."""
-    leads = ({lead for lead, _ in phrases(t)} for t in (text, other))
-    return next(leads) == next(leads) or statement(text).topics == statement(other).topics
-
-
-def _with_heavier(one: Observation, marker: Marker) -> Observation:
-    return one.model_copy(update={"marker": min(one.marker, marker, key=SEVERITY.index)})
+def _beginnings(text: str) -> Iterator[str]:
+    """Yield a plain text up to the end of each of its words, and all of it."""
+    for match in re.finditer(r" |$", text):
+        yield text[: match.start()].rstrip(_FINAL)
 
 
 def _families(observations: Sequence[Observation]) -> list[list[Observation]]:
