@@ -494,9 +494,29 @@ def told(*texts: str, noted: Sequence[str] = (), role: Role = Role.USER) -> list
 
 def test_what_a_user_says_and_nobody_noted_is_kept_in_their_words() -> None:
     noted = ["Leo loves trains.", "The user wants to plan a trip with Ada and Leo."]
-    said_now = ["Ada is a vegetarian.", "Leo really loves trains!", "Thanks a lot", "ok"]
+    said_now = ["Ada is a vegetarian.", "Oh, Leo loves trains!", "Thanks a lot", "ok"]
     assert told(*said_now, noted=noted) == ["User: Ada is a vegetarian."]
     assert told("Ada and Leo want the trip on 3 May.", noted=noted) != []
+
+
+@pytest.mark.parametrize(
+    ("message", "noted"),
+    [
+        ("Ada nie je mięsa ani ryb.", "Użytkownik: ryb ani mięsa Ada nie je."),
+        ("Ada et ve balık yemiyor.", "Kullanıcıya göre Ada et ve balık yemiyor"),
+        ("Ada ei syö lihaa eikä kalaa.", "Käyttäjä kertoo: Ada ei syö kalaa eikä lihaa."),
+        ("아다는 고기와 생선을 먹지 않는다.", "사용자: 아다는 생선을 먹지 않는다, 고기와 함께."),
+        ("अदा मांस और मछली नहीं खाती।", "उपयोगकर्ता ने कहा: अदा मछली और मांस नहीं खाती।"),
+        ("เอดาไม่กินเนื้อสัตว์และปลา", "ผู้ใช้บอกว่า เอดาไม่กินปลาและเนื้อสัตว์"),
+    ],
+    ids=["Polish", "Turkish", "Finnish", "Korean", "Hindi", "Thai"],
+)
+def test_a_message_is_overlooked_unless_its_words_and_figures_are_noted(
+    message: str, noted: str
+) -> None:
+    assert told(message, noted=["Leo loves trains."]) == [f"User: {message}"]
+    assert told(message, noted=[noted]) == []
+    assert told(f"{message} 38", noted=[noted]) == [f"User: {message} 38"]
 
 
 def test_of_what_is_overlooked_nothing_is_kept_that_is_quoted_secret_or_the_assistants() -> None:

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Sequence
 
 from layover.plugins.memory.compaction.observation_lines import tidy
-from layover.plugins.memory.text.likeness import statement
+from layover.plugins.memory.text.evidence import anchors, says_enough
 from layover.plugins.memory.text.quoted import pieces
+from layover.plugins.memory.text.words import words
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Role
 
 MAX_TEXT = 300
 """Characters of a user's message that are kept."""
-_MIN_TOPICS = 2
-_COVERED = 0.75
-"""The share of a message's topics that observations have if one of them is about it."""
+_COVERED = 2 / 3
+"""The share of a message that observations have if one of them is about it: of its letters, as the words
+that carry a topic are longer than those that every sentence has."""
+_ROOT = 6
+"""Letters of a word that are compared: no stemmer knows every language, and endings differ."""
 
 
 def overlooked(
@@ -20,20 +23,27 @@ def overlooked(
 ) -> tuple[Observation, ...]:
     """Return an observation in the user's own words for each user's message that no observation covers,
     without what the message quotes."""
-    statements = [statement(one.text) for one in noted]
-    topics = frozenset().union(*(s.topics for s in statements))
-    literals = frozenset().union(*(s.literals for s in statements))
+    known_roots = frozenset[str]().union(*(_roots(one.text) for one in noted))
+    known_literals = frozenset[str]().union(*(_literals(one.text) for one in noted))
     result: list[Observation] = []
     for message in messages:
         if message.role is not Role.USER:
             continue
         text = tidy(" ".join(p.text for p in pieces(message.text) if not p.quoted), MAX_TEXT)
-        own = statement(text)
-        if len(own.topics) < _MIN_TOPICS:
-            continue
-        if own.coverage(topics) < _COVERED or not own.literals <= literals:
+        roots = _roots(text)
+        covered, letters = (sum(map(len, some)) for some in (roots & known_roots, roots))
+        is_covered = covered >= _COVERED * letters and _literals(text) <= known_literals
+        if says_enough(text) and not is_covered:
             one = Observation(
                 id=new_id(), at=message.created_at, marker=Marker.INFO, text=f"User: {text}"
             )
             result.append(one)
     return tuple(result)
+
+
+def _roots(text: str) -> frozenset[str]:
+    return frozenset(word[:_ROOT] for word in words(text))
+
+
+def _literals(text: str) -> frozenset[str]:
+    return frozenset(anchor.casefold() for anchor in anchors(text))
