@@ -2,10 +2,11 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
-from layover.plugins.memory.text.answers import json_object, objects
+from layover.plugins.memory.text.answers import json_object, numbers_of, objects
 from support.examples import share
 
 
@@ -96,3 +97,21 @@ def test_an_answer_without_end_takes_no_time(answer: str) -> None:
     began = time.process_time()
     json_object(answer * (400_000 // share(4) // len(answer)), "entries")
     assert time.process_time() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("value", "numbers"),
+    [
+        ([3, "1", 3, " 2 "], (3, 1, 2)),
+        (4, (4,)),
+        ("4", (4,)),
+        (None, ()),
+        ([True, None, -1, 2.5, "one", "٢", {}, [5]], ()),
+        (["9" * 5_000, 7], (7,)),
+        (list(range(900)), tuple(range(50))),
+    ],
+)
+def test_numbers_are_read_as_a_list_a_number_or_a_text(
+    value: Any, numbers: tuple[int, ...]
+) -> None:
+    assert numbers_of(value) == numbers

@@ -12,6 +12,7 @@ from layover.plugins.memory.profile.facts import (
     Fact,
     Turn,
     latest,
+    numbered,
     profile_change,
     request,
     session_facts,
@@ -53,7 +54,7 @@ def message(text: str, role: Role = Role.USER) -> Message:
 )
 def test_a_garbage_answer_changes_nothing(answer: str) -> None:
     assert profile_change(answer, TURN, {"city": "Rome"}) == {}
-    assert session_facts(answer, TURN) == []
+    assert session_facts(answer, TURN, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_fact_without_a_ground_is_dropped(changed: dict[str, Any]) -> None:
 def test_what_only_the_assistant_said_is_no_fact() -> None:
     zug = {"key": "city", "content": "lives in Zug", "evidence": "you live in Zug and like cheese"}
     assert profile_change(facts(zug), TURN, {}) == {}
-    assert session_facts(facts({**zug, "field": "state", "key": None}), TURN) == []
+    assert session_facts(facts({**zug, "field": "state", "key": None}), TURN, {}) == []
 
 
 def test_a_fact_that_the_user_said_is_kept_under_a_plain_name() -> None:
@@ -115,18 +116,56 @@ def test_facts_are_bounded() -> None:
     assert len(profile_change(facts(long), TURN, {})["city"] or "") <= 500
 
 
+SESSION = {"state": "no flat", "decisions": ["take the train"], "follow_ups": ["find a flat"]}
+
+
+def noted(**fact: Any) -> list[Fact]:
+    """The changes that one proposal makes of `SESSION`, as it was shown."""
+    answer = facts({"content": None, "evidence": BERN["evidence"], **fact})
+    return session_facts(answer, TURN, numbered(SESSION))
+
+
 def test_session_memory_takes_its_own_parts_alone() -> None:
-    evidence = BERN["evidence"]
-    answer = facts(
-        {"field": "objective", "content": "settle in Bern", "evidence": evidence},
-        {"field": "mood", "content": "fine", "evidence": evidence},
-        {"field": "follow_ups", "content": None, "replaces": "find a flat", "evidence": evidence},
-        {"field": "state", "content": None, "replaces": "x", "evidence": evidence},
-    )
-    assert session_facts(answer, TURN) == [
-        Fact("objective", "settle in Bern"),
-        Fact("follow_ups", None, "find a flat"),
+    assert noted(field="objective", content="settle in Bern") == [
+        Fact("objective", "settle in Bern")
     ]
+    assert noted(field="mood", content="fine") == []
+    assert noted(field="state", replaces=1) == []
+
+
+def test_the_entries_of_session_memory_are_shown_with_numbers() -> None:
+    assert numbered(SESSION) == {
+        "state": "no flat",
+        "decisions": {"1": "take the train"},
+        "follow_ups": {"2": "find a flat"},
+    }
+    assert numbered(None) == {}
+
+
+@pytest.mark.parametrize("number", [2, "2", [2], [9, 2]])
+def test_an_entry_is_replaced_by_its_number(number: Any) -> None:
+    assert noted(field="follow_ups", replaces=number) == [Fact("follow_ups", None, "find a flat")]
+    assert noted(field="follow_ups", content="move in", replaces=number) == [
+        Fact("follow_ups", "move in", "find a flat")
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, -2, 2.0, True, None, "find a flat", {}, "9" * 5_000])
+def test_a_number_that_was_not_shown_there_replaces_nothing(number: Any) -> None:
+    assert noted(field="follow_ups", replaces=number) == []
+    assert noted(field="follow_ups", content="move in", replaces=number) == [
+        Fact("follow_ups", "move in")
+    ]
+
+
+def test_an_entry_stays_if_what_is_to_replace_it_names_what_nobody_said() -> None:
+    assert noted(field="follow_ups", content="pay invoice 4711", replaces=2) == []
+
+
+def test_an_entry_that_has_changed_since_it_was_shown_stays_with_the_new_one() -> None:
+    (fact,) = noted(field="follow_ups", content="move in", replaces=2)
+    made = with_facts({"follow_ups": ["find a flat in Bern"]}, [fact])
+    assert made == {"follow_ups": ["find a flat in Bern", "move in"]}
 
 
 def test_lists_grow_without_repeating_and_texts_are_replaced() -> None:

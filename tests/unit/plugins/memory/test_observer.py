@@ -503,13 +503,13 @@ def test_what_a_user_says_and_nobody_noted_is_kept_in_their_words() -> None:
     ("message", "noted"),
     [
         ("Ada nie je mięsa ani ryb.", "Użytkownik: ryb ani mięsa Ada nie je."),
-        ("Ada et ve balık yemiyor.", "Kullanıcıya göre Ada et ve balık yemiyor"),
+        ("Ada nem eszik húst és halat.", "A felhasználó: halat és húst Ada nem eszik."),
         ("Ada ei syö lihaa eikä kalaa.", "Käyttäjä kertoo: Ada ei syö kalaa eikä lihaa."),
         ("아다는 고기와 생선을 먹지 않는다.", "사용자: 아다는 생선을 먹지 않는다, 고기와 함께."),
         ("अदा मांस और मछली नहीं खाती।", "उपयोगकर्ता ने कहा: अदा मछली और मांस नहीं खाती।"),
         ("เอดาไม่กินเนื้อสัตว์และปลา", "ผู้ใช้บอกว่า เอดาไม่กินปลาและเนื้อสัตว์"),
     ],
-    ids=["Polish", "Turkish", "Finnish", "Korean", "Hindi", "Thai"],
+    ids=["Polish", "Hungarian", "Finnish", "Korean", "Hindi", "Thai"],
 )
 def test_a_message_is_overlooked_unless_its_words_and_figures_are_noted(
     message: str, noted: str

@@ -26,10 +26,10 @@ TOLD = {
         "Użytkownik chce pojechać do Wiednia w maju z Leonem.",
         "Użytkownik chce pojechać do Pragi",
     ),
-    "Turkish": Told(
-        "Kullanıcı mayısta Viyana'ya gitmek istiyor.",
-        "Kullanıcı mayısta Viyana'ya gitmek istiyor, Leo ile birlikte.",
-        "Kullanıcı mayısta Prag'a gitmek istiyor.",
+    "Hungarian": Told(
+        "A felhasználó májusban Bécsbe akar utazni.",
+        "A felhasználó májusban Bécsbe akar utazni, Leóval együtt.",
+        "A felhasználó májusban Prágába akar utazni.",
     ),
     "Finnish": Told(
         "Käyttäjä haluaa matkustaa Wieniin",

@@ -49,6 +49,7 @@ _QUOTE = re.compile(r'"evidence": "([^"]+)"')
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+_NUMBER_OR_NULL: Schema = {"type": ["integer", "null"]}
 _NUMBERS: Schema = {"type": "array", "items": {"type": "integer"}}
 
 logger = logging.getLogger("layover")
@@ -92,8 +93,9 @@ def _entries(*kinds: str, names_known: bool = False) -> Schema:
 _MARKER = _one_of("CRITICAL", "IMPORTANT", "INFO", "COMPLETION")
 _FIELD = _one_of("objective", "state", "decisions", "follow_ups")
 _FACT = _object(evidence=_TEXT, key=_TEXT, content=_TEXT_OR_NULL)
-_SESSION_FACT = _object(evidence=_TEXT, field=_FIELD, content=_TEXT_OR_NULL, replaces=_TEXT_OR_NULL)
-_NUMBER_OR_NULL: Schema = {"type": ["integer", "null"]}
+_SESSION_FACT = _object(
+    evidence=_TEXT, field=_FIELD, content=_TEXT_OR_NULL, replaces=_NUMBER_OR_NULL
+)
 _MERGE = _object(ids=_NUMBERS, marker=_MARKER, text=_TEXT, parent_id=_NUMBER_OR_NULL)
 
 TASKS = {

@@ -92,9 +92,7 @@ def without_repetition(
     for place, family in enumerate([*known, *_families(observations)]):
         head, *below = [_plain_text(one.text) for one in family]
         news = [
-            one
-            for one, text in zip(family[1:], below, strict=True)
-            if (head, text) not in details
+            one for one, text in zip(family[1:], below, strict=True) if (head, text) not in details
         ]
         if place >= len(known) and (news or not _is_noted(head, heads)):
             result += [family[0], *news]

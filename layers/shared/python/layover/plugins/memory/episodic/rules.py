@@ -34,7 +34,7 @@ from layover.plugins.memory.requests import (
     memory_prompt,
 )
 from layover.plugins.memory.text.acceptance import accepts
-from layover.plugins.memory.text.answers import json_object, objects, text_of
+from layover.plugins.memory.text.answers import json_object, numbers_of, objects, text_of
 from layover.plugins.memory.text.dates import without_resolved_dates
 from layover.plugins.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.plugins.memory.text.languages import is_translation
@@ -221,13 +221,6 @@ def check_entries(
     return check
 
 
-def _numbers(value: Any) -> tuple[int, ...]:
-    """Return the numbers in a field of an answer: a list, a single number, or either of them as text."""
-    items = value if isinstance(value, list) else [value]
-    texts = (str(item).strip() for item in items[:MAX_KNOWN] if not isinstance(item, bool))
-    return tuple(dict.fromkeys(int(t) for t in texts if t.isascii() and t.isdecimal()))
-
-
 def stored_evidence(candidate: Candidate) -> str:
     """Return the evidence as it is stored: the user's words, and the text that they accept."""
     if not candidate.accepted:
@@ -378,8 +371,8 @@ class _Turn:
             hash=hash_of(text),
             context=_around(quote),
             accepted=redact(quote.accepted)[:_MAX_EVIDENCE],
-            replaces=_numbers(item.get("replaces")),
-            same=_numbers(item.get("same")),
+            replaces=numbers_of(item.get("replaces")),
+            same=numbers_of(item.get("same")),
         )
 
     def _untranslated(self, content: str, quote: _Quote) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 from layover.plugins.memory.requests import Part, is_example, memory_prompt
-from layover.plugins.memory.text.answers import json_object, objects, text_of
+from layover.plugins.memory.text.answers import json_object, numbers_of, objects, text_of
 from layover.plugins.memory.text.evidence import Witness, missing_anchors, normalise
 from layover.plugins.memory.text.reading import plain
 from layover.plugins.memory.text.redaction import is_secret_key, redact
@@ -104,16 +105,31 @@ def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | Non
     return change
 
 
-def session_facts(answer: str, turn: Turn) -> list[Fact]:
-    """Return the turn's changes of session memory. Empty for a useless answer."""
+def numbered(session: Any) -> dict[str, Any]:
+    """Return session memory as the model reads it: the entries of its lists below numbers, from 1 on."""
+    numbers = count(1)
+    fields = session if isinstance(session, Mapping) else {}
+    return {
+        field: {str(next(numbers)): entry for entry in value} if isinstance(value, list) else value
+        for field, value in fields.items()
+    }
+
+
+def session_facts(answer: str, turn: Turn, shown: Mapping[str, Any]) -> list[Fact]:
+    """Return the turn's changes of session memory; `shown`: it as `numbered` returned it. Empty for a useless
+    answer."""
     facts: list[Fact] = []
     for item in _parse_facts(answer, "session"):
         field = text_of(item, "field", "key")
         if field not in (*_TEXTS, *_LISTS) or not _has_user_evidence(item, turn):
             continue
+        entries = shown.get(field)
+        known = entries if isinstance(entries, Mapping) else {}
+        numbers = map(str, numbers_of(item.get("replaces")))
+        old = next((known[number] for number in numbers if number in known), None)
         content = _content(item, turn)
-        old = text_of(item, "replaces") or None
-        if content is not None or (field in _LISTS and old):
+        is_over = item.get("content", "") is None and old is not None
+        if content is not None or is_over:
             facts.append(Fact(field, content, old))
     return facts
 

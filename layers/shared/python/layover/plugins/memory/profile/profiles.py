@@ -71,6 +71,7 @@ class FactLesson:
         self._turn = facts.turn_of(lesson.dialogue)
         self._is_idle = lesson.teaches_nothing
         self._profile: Any = None
+        self._session: dict[str, Any] = {}
 
     async def parts(self) -> list[Part]:
         """Return what is asked of the turn: for what the agent remembers, if the user says anything of their
@@ -85,7 +86,8 @@ class FactLesson:
             parts.append(self._part("profile", note.value))
         if memory.session:
             state = await runtime.memory.read_state(meta.owner, meta.thread_id)
-            parts.append(self._part("session", state.session))
+            self._session = facts.numbered(state.session)
+            parts.append(self._part("session", self._session))
         return parts
 
     def read(self, answers: Mapping[str, PartAnswer]) -> ExtractedFacts:
@@ -93,7 +95,7 @@ class FactLesson:
         profile, session = answers.get("profile"), answers.get("session")
         return ExtractedFacts(
             facts.profile_change(profile.text, self._turn, self._profile) if profile else {},
-            facts.session_facts(session.text, self._turn) if session else [],
+            facts.session_facts(session.text, self._turn, self._session) if session else [],
         )
 
     def _part(self, task: str, current: Any) -> Part:

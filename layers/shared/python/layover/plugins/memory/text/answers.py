@@ -16,6 +16,8 @@ _MAX_BEGINNINGS = 20
 _MAX_ENDS = 50
 _MAX_CUT = 200_000
 """Characters of an answer that is not whole of which the whole part is searched."""
+_MAX_NUMBERS = 50
+_WHOLE_NUMBER = lazy_pattern(r"[0-9]{1,9}")
 _TOKEN = lazy_pattern(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
 _BARE_LIST = lazy_pattern(r"[^{]*?(?=\[\s*\{)")
 _OBJECT, _LIST = ["{"], ["{", "["]
@@ -46,6 +48,13 @@ def text_of(item: dict[str, Any], *names: str) -> str:
     """Return the first of these fields that is a text, stripped; "" if none is."""
     texts = (item[n].strip() for n in names if isinstance(item.get(n), str))
     return next((t for t in texts if t), "")
+
+
+def numbers_of(value: Any) -> tuple[int, ...]:
+    """Return the numbers in a field of an answer: a list, a single number, or either of them as text."""
+    items = value if isinstance(value, list) else [value]
+    texts = (str(item).strip() for item in items[:_MAX_NUMBERS] if not isinstance(item, bool))
+    return tuple(dict.fromkeys(int(t) for t in texts if _WHOLE_NUMBER.fullmatch(t)))
 
 
 def _objects_in(text: str) -> Iterator[dict[str, Any]]:
