@@ -12,7 +12,7 @@ from layover.plugins.memory.profile.facts import (
     Fact,
     Turn,
     latest,
-    numbered,
+    number_entries,
     profile_change,
     request,
     session_facts,
@@ -116,13 +116,13 @@ def test_facts_are_bounded() -> None:
     assert len(profile_change(facts(long), TURN, {})["city"] or "") <= 500
 
 
-SESSION = {"state": "no flat", "decisions": ["take the train"], "follow_ups": ["find a flat"]}
+SESSION = {"state": "saw 1 flat", "decisions": ["take the train"], "follow_ups": ["find a flat"]}
 
 
 def noted(**fact: Any) -> list[Fact]:
     """The changes that one proposal makes of `SESSION`, as it was shown."""
     answer = facts({"content": None, "evidence": BERN["evidence"], **fact})
-    return session_facts(answer, TURN, numbered(SESSION))
+    return session_facts(answer, TURN, number_entries(SESSION))
 
 
 def test_session_memory_takes_its_own_parts_alone() -> None:
@@ -134,12 +134,12 @@ def test_session_memory_takes_its_own_parts_alone() -> None:
 
 
 def test_the_entries_of_session_memory_are_shown_with_numbers() -> None:
-    assert numbered(SESSION) == {
-        "state": "no flat",
+    assert number_entries(SESSION) == {
+        "state": "saw 1 flat",
         "decisions": {"1": "take the train"},
         "follow_ups": {"2": "find a flat"},
     }
-    assert numbered(None) == {}
+    assert number_entries(None) == {}
 
 
 @pytest.mark.parametrize("number", [2, "2", [2], [9, 2]])

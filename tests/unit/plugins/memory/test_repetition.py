@@ -147,7 +147,7 @@ def test_of_details_of_one_observation_the_later_one_is_kept() -> None:
     lines = [
         observation("a", "The import of orders fails with E1102"),
         observation("b", "Shop-7 has 40,000 rows", "a", marker=Marker.CRITICAL),
-        observation("c", "Shop-7 has 40,000 rows in 12 files", "a"),
+        observation("c", "Shop-7 has 40,000 rows in 12 files", "a", marker=Marker.COMPLETION),
         observation("d", "Shop-8 has 40,000 rows in 12 files", "a"),
     ]
     kept = latest(lines)

@@ -85,16 +85,16 @@ def without_repetition(
     the same words. A detail repeats only a detail of the same; an observation that repeats another stays
     where it has a new detail. Where a later one goes on from the end of an earlier one, only the later one is
     returned."""
-    known = _families(active)
+    before = _families(active)
     heads: list[str] = []
     details: set[tuple[str, str]] = set()
     result: list[Observation] = []
-    for place, family in enumerate([*known, *_families(observations)]):
+    for place, family in enumerate([*before, *_families(observations)]):
         head, *below = [_plain_text(one.text) for one in family]
         news = [
             one for one, text in zip(family[1:], below, strict=True) if (head, text) not in details
         ]
-        if place >= len(known) and (news or not _is_noted(head, heads)):
+        if place >= len(before) and (news or not _is_noted(head, heads)):
             result += [family[0], *news]
         heads.append(head)
         details.update((head, text) for text in below)

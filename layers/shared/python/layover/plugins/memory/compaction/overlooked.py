@@ -14,8 +14,6 @@ MAX_TEXT = 300
 _COVERED = 2 / 3
 """The share of a message that observations have if one of them is about it: of its letters, as the words
 that carry a topic are longer than those that every sentence has."""
-_ROOT = 6
-"""Letters of a word that are compared: no stemmer knows every language, and endings differ."""
 
 
 def overlooked(
@@ -23,15 +21,15 @@ def overlooked(
 ) -> tuple[Observation, ...]:
     """Return an observation in the user's own words for each user's message that no observation covers,
     without what the message quotes."""
-    known_roots = frozenset[str]().union(*(_roots(one.text) for one in noted))
-    known_literals = frozenset[str]().union(*(_literals(one.text) for one in noted))
+    known_words = frozenset(word for one in noted for word in words(one.text))
+    known_literals = frozenset(literal for one in noted for literal in _literals(one.text))
     result: list[Observation] = []
     for message in messages:
         if message.role is not Role.USER:
             continue
         text = tidy(" ".join(p.text for p in pieces(message.text) if not p.quoted), MAX_TEXT)
-        roots = _roots(text)
-        covered, letters = (sum(map(len, some)) for some in (roots & known_roots, roots))
+        own = frozenset(words(text))
+        covered, letters = (sum(map(len, some)) for some in (own & known_words, own))
         is_covered = covered >= _COVERED * letters and _literals(text) <= known_literals
         if says_enough(text) and not is_covered:
             one = Observation(
@@ -39,10 +37,6 @@ def overlooked(
             )
             result.append(one)
     return tuple(result)
-
-
-def _roots(text: str) -> frozenset[str]:
-    return frozenset(word[:_ROOT] for word in words(text))
 
 
 def _literals(text: str) -> frozenset[str]:

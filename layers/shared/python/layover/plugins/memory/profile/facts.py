@@ -105,7 +105,7 @@ def profile_change(answer: str, turn: Turn, profile: Any) -> dict[str, str | Non
     return change
 
 
-def numbered(session: Any) -> dict[str, Any]:
+def number_entries(session: Any) -> dict[str, Any]:
     """Return session memory as the model reads it: the entries of its lists below numbers, from 1 on."""
     numbers = count(1)
     fields = session if isinstance(session, Mapping) else {}
@@ -115,18 +115,18 @@ def numbered(session: Any) -> dict[str, Any]:
     }
 
 
-def session_facts(answer: str, turn: Turn, shown: Mapping[str, Any]) -> list[Fact]:
-    """Return the turn's changes of session memory; `shown`: it as `numbered` returned it. Empty for a useless
-    answer."""
+def session_facts(answer: str, turn: Turn, session: Mapping[str, Any]) -> list[Fact]:
+    """Return the turn's changes of session memory; `session`: it as `number_entries` returned it. Empty for a
+    useless answer."""
     facts: list[Fact] = []
     for item in _parse_facts(answer, "session"):
         field = text_of(item, "field", "key")
         if field not in (*_TEXTS, *_LISTS) or not _has_user_evidence(item, turn):
             continue
-        entries = shown.get(field)
-        known = entries if isinstance(entries, Mapping) else {}
+        entries = session.get(field)
+        by_number = entries if isinstance(entries, Mapping) else {}
         numbers = map(str, numbers_of(item.get("replaces")))
-        old = next((known[number] for number in numbers if number in known), None)
+        old = next((by_number[number] for number in numbers if number in by_number), None)
         content = _content(item, turn)
         is_over = item.get("content", "") is None and old is not None
         if content is not None or is_over:

@@ -86,7 +86,7 @@ class FactLesson:
             parts.append(self._part("profile", note.value))
         if memory.session:
             state = await runtime.memory.read_state(meta.owner, meta.thread_id)
-            self._session = facts.numbered(state.session)
+            self._session = facts.number_entries(state.session)
             parts.append(self._part("session", self._session))
         return parts
 
