@@ -180,6 +180,18 @@ def correct_entry(entry_id: str, body: Correction) -> Response[str]:
     return answer_json(call_of(router).do(entries.correct_entry, entry_id, body.content))
 
 
+@router.post(
+    "/memory/entries/<entry_id>/restore",
+    tags=_TAGS,
+    summary="Take back that an entry was superseded",
+    description="Repeatable. What took its place stands, too: whichever is wrong may be deleted.",
+    operation_id="restore_entry",
+    responses=responses(200, Entry, "The entry, which stands again", (404,)),
+)
+def restore_entry(entry_id: str) -> Response[str]:
+    return answer_json(call_of(router).do(entries.restore_entry, entry_id))
+
+
 @router.delete(
     "/memory/entries/<entry_id>",
     tags=_TAGS,

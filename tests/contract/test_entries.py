@@ -293,6 +293,58 @@ async def test_what_was_superseded_and_is_said_again_holds_again(life: Life) -> 
     assert await life.find("cat") == [CAT]
 
 
+async def test_a_restored_entry_stands_again_with_what_took_its_place(life: Life) -> None:
+    (first,) = await life.learn(CAT)
+    (second,) = await life.learn(f"{CAT} now", at=NOW, supersedes=(first,))
+    for _ in range(2):
+        entry = await life.memory.restore_entry(life.owner, first)
+        assert entry is not None
+        assert (entry.id, entry.content, entry.created_at) == (first, CAT, START)
+        assert entry.superseded_by is None
+    assert await life.listed() == [f"{CAT} now", CAT]
+    assert sorted(await life.find("cat")) == [CAT, f"{CAT} now"]
+    stored = (await life.memory.list_stored(life.owner, "entries", None, 9)).items
+    assert [e["superseded_by"] for e in stored] == [None, None]
+    assert await life.memory.delete_entry(life.owner, second)
+    assert await life.listed() == [CAT]
+
+
+async def test_a_restored_entry_may_be_superseded_again(life: Life) -> None:
+    (first,) = await life.learn(CAT)
+    await life.learn(f"{CAT} now", supersedes=(first,))
+    await life.memory.restore_entry(life.owner, first)
+    (third,) = await life.learn(f"{CAT} no more", supersedes=(first,))
+    assert sorted(await life.listed()) == [f"{CAT} no more", f"{CAT} now"]
+    await life.memory.restore_entry(life.owner, first)
+    assert await life.memory.delete_entry(life.owner, third)
+    assert sorted(await life.listed()) == [CAT, f"{CAT} now"]
+
+
+async def test_a_restored_entry_frees_no_other_of_its_chain(life: Life) -> None:
+    (first,) = await life.learn(CAT, thread="t1")
+    (second,) = await life.learn(f"{CAT} now", thread="t2", supersedes=(first,))
+    await life.learn(f"{CAT} no more", thread="t3", supersedes=(second,))
+    await life.memory.restore_entry(life.owner, second)
+    assert sorted(await life.listed()) == [f"{CAT} no more", f"{CAT} now"]
+    await life.talk("t3").store.erase(life.owner, life.talk("t3").id)
+    assert await life.listed() == [f"{CAT} now"]
+    await life.talk("t2").store.erase(life.owner, life.talk("t2").id)
+    assert await life.listed() == [CAT]
+
+
+async def test_what_is_foreign_deleted_or_unknown_is_not_restored(
+    life: Life, stores: Stores
+) -> None:
+    (first,) = await life.learn(CAT)
+    await life.learn(f"{CAT} now", supersedes=(first,))
+    assert await stores.memory.restore_entry(f"{life.owner}-stranger", first) is None
+    assert await stores.memory.restore_entry(life.owner, "unknown") is None
+    assert await life.listed() == [f"{CAT} now"]
+    assert await life.memory.delete_entry(life.owner, first)
+    assert await stores.memory.restore_entry(life.owner, first) is None
+    assert await life.listed() == [f"{CAT} now"]
+
+
 async def test_a_deleted_entry_is_gone_with_what_it_superseded(life: Life) -> None:
     (first,) = await life.learn(CAT)
     (second,) = await life.learn(f"{CAT} now", supersedes=(first,))

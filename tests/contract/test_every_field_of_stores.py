@@ -399,6 +399,17 @@ async def test_every_field_of_a_corrected_entry_is_read_as_it_is_now(
     assert lost(now, await listed(stores, owner)) == set()
 
 
+async def test_every_field_of_a_restored_entry_is_read_as_it_was(
+    stores: Stores, owner: str, talk: Conversation
+) -> None:
+    await talk.say(None, "q")
+    entry = entry_of()
+    await learn(stores, owner, entry)
+    await learn(stores, owner, entry_of(LATER, supersedes=(entry.id,)))
+    restored = await stores.memory.restore_entry(owner, entry.id)
+    assert lost(shown(entry), restored) == set()
+
+
 async def test_every_field_of_a_new_entry_is_a_column(
     stores: Stores, owner: str, talk: Conversation, postgres: TestPostgres
 ) -> None:

@@ -141,6 +141,23 @@ async def test_entries_that_were_compared_before_others_came_store_nothing_of_th
     assert await life.version("sales") == 0
 
 
+async def test_entries_that_were_compared_before_one_was_restored_are_compared_again(
+    life: Life,
+) -> None:
+    await life.learn(1, entry("the disk is full", 1))
+    await life.learn(2, entry("it has room", 2, supersedes=("the disk is full",)))
+    seen = await life.version()
+    await life.memory.restore_entry(life.owner, "the disk is full")
+    restored = await life.version()
+    late = life.lesson(3, entry("the disk is new", 3), entries_version=seen)
+    with pytest.raises(StaleState):
+        await life.memory.record_extraction(life.owner, late)
+    # Nothing has changed for a lesson: the entry stands already.
+    await life.memory.restore_entry(life.owner, "the disk is full")
+    await life.learn(3, entry("the disk is new", 3), entries_version=restored)
+    assert len(await life.known()) == 3
+
+
 async def test_of_runs_that_learn_at_once_one_has_seen_what_is_stored(
     life: Life, request: pytest.FixtureRequest
 ) -> None:

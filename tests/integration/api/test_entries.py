@@ -85,6 +85,7 @@ class Endless:
 def test_nobody_reads_without_a_token(api: Api) -> None:
     assert api.get(ENTRIES, sub=None).status == 401
     assert api.send("DELETE", "/memory/entries/x", sub=None).status == 401
+    assert api.send("POST", "/memory/entries/x/restore", sub=None).status == 401
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,7 @@ def test_nobody_reads_without_a_token(api: Api) -> None:
     [
         *(("GET", ENTRIES), ("GET", f"{ENTRIES}&query=x")),
         *(("DELETE", "/memory/entries/x"), ("PATCH", "/memory/entries/x")),
+        ("POST", "/memory/entries/x/restore"),
     ],
 )
 def test_a_sleeping_database_is_told(api: Api, method: str, url: str) -> None:
@@ -286,6 +288,38 @@ def test_what_was_superseded_is_listed_on_request(api: Api) -> None:
     page = api.get(f"{ENTRIES}&superseded=true&limit=2").json
     rest = api.get(f"{ENTRIES}&superseded=true&cursor={quote(page['next_cursor'])}").json
     assert [e["id"] for e in rest["items"]] == [old]
+
+
+def test_what_was_superseded_is_taken_back(api: Api) -> None:
+    old, new = supersede(api, "the disk is full", "the disk is empty again")
+    [*_, before] = api.get(f"{ENTRIES}&superseded=true").json["items"]
+    for _ in range(2):
+        answer = api.send("POST", f"/memory/entries/{old}/restore")
+        assert (answer.status, answer.json) == (200, {**before, "superseded_by": None})
+    assert [e["id"] for e in api.get(ENTRIES).json["items"]][0::2] == [new, old]
+    assert {e["superseded_by"] for e in api.get("/me/export").json["entries"]} == {None}
+    assert api.send("DELETE", f"/memory/entries/{new}").status == 204
+    assert contents(api, f"{ENTRIES}&superseded=true") == ["another matter", "the disk is full"]
+
+
+def test_nobody_takes_back_what_is_not_theirs_or_not_there(api: Api) -> None:
+    old, new = supersede(api, "the disk is full", "the disk is empty again")
+    url = f"/memory/entries/{old}/restore"
+    foreign = api.send("POST", url, sub=BOB).problem(404, "not-found")
+    unknown = api.send("POST", "/memory/entries/x/restore").problem(404, "not-found")
+    assert foreign["detail"] == unknown["detail"]
+    assert api.send("POST", url, headers={"X-Layover-Resource": ANN}, sub=BOB).status == 403
+    assert contents(api) == ["the disk is empty again", "another matter"]
+    api.send("DELETE", f"/memory/entries/{new}")
+    api.send("POST", url).problem(404, "not-found")
+
+
+def test_a_backend_takes_back_for_the_user_that_it_names(api: Api) -> None:
+    old, _ = supersede(api, "the disk is full", "the disk is empty again")
+    headers, scope = {"X-Layover-Resource": ANN}, "openid layover/use layover/act-as"
+    url = f"/memory/entries/{old}/restore"
+    assert api.send("POST", url, sub=BOB, headers=headers, scope=scope).status == 200
+    assert "the disk is full" in contents(api)
 
 
 def test_a_search_for_what_was_superseded_is_refused(api: Api) -> None:

@@ -22,6 +22,7 @@ PLAIN = {
     ("get", "/decide/{token}"),
     ("get", "/me/connections"),
     ("post", "/me/connections/{name}"),
+    ("post", "/memory/entries/{entry_id}/restore"),
     ("get", "/me/export"),
     ("get", "/me/exports"),
     ("get", "/me/exports/{export_id}"),

@@ -105,6 +105,7 @@ def test_odd_id_in_a_path_is_of_nothing(api: Api, user: str, odd: str) -> None:
         ("DELETE", f"/files/{id}", None),
         ("PATCH", f"/memory/entries/{id}", {"content": "a cat"}),
         ("DELETE", f"/memory/entries/{id}", None),
+        ("POST", f"/memory/entries/{id}/restore", None),
     ]
     for method, url, body in (*calls_of(id, id, id), *others):
         response = api.send(method, url, body, sub=user, scope=EVERYTHING)

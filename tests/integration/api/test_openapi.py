@@ -63,6 +63,7 @@ CALLS = {
     ("post", "/memory/entries"),
     ("patch", "/memory/entries/{entry_id}"),
     ("delete", "/memory/entries/{entry_id}"),
+    ("post", "/memory/entries/{entry_id}/restore"),
     ("get", "/threads/{thread_id}/memory"),
     ("post", "/files"),
     ("get", "/files/{file_id}"),

@@ -113,6 +113,16 @@ class InMemoryEntries:
             return _found_entry(entry)
         return None
 
+    async def restore_entry(self, owner: str, id: str) -> FoundEntry | None:
+        """Let a superseded entry stand again, with the one that took its place."""
+        stored = dict(_all(self._tables.places_of_entries(owner))).get(id)
+        if stored is None:
+            return None
+        if stored.superseded_by is not None:
+            stored.superseded_by = None
+            self._tables.shelf.count_entry(owner, stored.entry.agent)
+        return _found_entry(stored.entry)
+
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded."""
         threads = self._tables.places_of_entries(owner)

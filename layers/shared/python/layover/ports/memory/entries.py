@@ -65,6 +65,11 @@ class EntryStore(Protocol):
         such entry. Raises Conflict if the agent already remembers the same."""
         ...
 
+    async def restore_entry(self, owner: str, id: str) -> FoundEntry | None:
+        """Let a superseded entry stand again, with the one that took its place, and return it; one that
+        stands is returned as it is. Return None if there is no such entry."""
+        ...
+
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded. Return False if there is no such entry."""
         ...

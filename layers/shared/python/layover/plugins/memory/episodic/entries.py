@@ -125,6 +125,15 @@ async def _embed(runtime: Runtime, owner: str, entry: FoundEntry) -> None:
         await runtime.memory.put_entry_vectors(owner, embedder.model, [(entry.id, vector)])
 
 
+async def restore_entry(runtime: Runtime, owner: str, entry_id: str) -> Entry:
+    """Take back that an entry was superseded: it stands with the one that took its place. One that stands is
+    returned as it is. Raises NotFound."""
+    entry = await runtime.memory.restore_entry(owner, entry_id)
+    if entry is None:
+        raise NotFound("there is no such entry", entry_id=entry_id)
+    return entry_view(entry)
+
+
 async def delete_entry(runtime: Runtime, owner: str, entry_id: str) -> None:
     """Forget an entry, with what it superseded. Raises NotFound."""
     if not await runtime.memory.delete_entry(owner, entry_id):

@@ -143,6 +143,11 @@ class PostgresEntries:
         (rows,) = await self._database.run(owner, query)
         return FoundEntry.model_validate_json(rows[0][0] or b"{}") if rows else None
 
+    async def restore_entry(self, owner: str, id: str) -> FoundEntry | None:
+        """Let a superseded entry stand again, with the one that took its place."""
+        (rows,) = await self._database.run(owner, _query("restore_entry")(id=id))
+        return FoundEntry.model_validate_json(rows[0][0] or b"{}") if rows else None
+
     async def delete_entry(self, owner: str, id: str) -> bool:
         """Forget an entry, and those that it superseded."""
         (rows,) = await self._database.run(owner, _query("delete_entry")(id=id))

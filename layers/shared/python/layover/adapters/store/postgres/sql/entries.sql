@@ -133,6 +133,24 @@ counted as (
 )
 select row_to_json(c) from corrected c
 
+-- name: restore_entry
+-- What took its place stands, too. Whoever compares new entries with stored ones meanwhile compares them again.
+with restored as (
+    update memory_entries e set superseded_by = null
+    where e.id = %(id)s and e.superseded_by is not null
+    returning e.agent
+),
+counted as (
+    update memory_scopes s set entries_version = s.entries_version + 1
+    where s.agent in (select r.agent from restored r)
+)
+select row_to_json(e)
+from (
+    select e.id, e.agent, e.thread_id, {e.entries}
+    from memory_entries e
+    where e.id = %(id)s
+) e
+
 -- name: delete_entry
 -- With what it superseded: that is about the same matter, and would be found by nobody any more.
 with recursive chain as (
