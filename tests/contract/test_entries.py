@@ -23,7 +23,6 @@ from layover.values.memory.entry import (
     EntryQuery,
     FoundEntry,
     NewEntry,
-    SimilarEntry,
 )
 from support.postgres.server import TestPostgres
 from support.worlds.threads import START, Conversation, Stores
@@ -107,13 +106,6 @@ class Life:
         found = await self.memory.list_entries(self.owner, self.agent, limit, after)
         return [e.content for e in found]
 
-    async def similar(self, *texts: str, least: float = 0.86) -> tuple[SimilarEntry, ...]:
-        vectors = [await vector(t) for t in texts]
-        found = await self.memory.similar_entries(
-            self.owner, self.agent, vectors, EMBEDDER.model, least
-        )
-        return found.items
-
 
 async def vector(text: str) -> tuple[float, ...]:
     made = recall.usable((await EMBEDDER.embed([text])).vectors[0])
@@ -133,7 +125,6 @@ DOG = "the dog barks at strangers"
 async def test_nothing_is_found_where_nothing_is_stored(life: Life) -> None:
     assert await life.find("anything") == []
     assert await life.listed() == []
-    assert await life.similar("anything") == ()
 
 
 async def test_an_entry_with_neither_signal_is_not_found(life: Life) -> None:
@@ -161,7 +152,6 @@ async def test_another_users_entries_are_never_found(life: Life, stores: Stores)
     stranger = Life(stores, f"{life.owner}-stranger")
     assert await stranger.find(CAT) == []
     assert await stranger.listed() == []
-    assert await stranger.similar(CAT) == ()
     assert not await stranger.memory.delete_entry(stranger.owner, id)
     assert await life.find(CAT) == [CAT]
 
@@ -171,7 +161,6 @@ async def test_another_agents_entries_are_never_found(life: Life, stores: Stores
     other = Life(stores, life.owner, agent="sales")
     assert await other.find(CAT) == []
     assert await other.listed() == []
-    assert await other.similar(CAT) == ()
 
 
 async def test_an_agent_does_not_supersede_what_another_one_knows(
@@ -248,14 +237,11 @@ async def test_what_is_known_already_stays_as_it_was(life: Life) -> None:
     assert (entry.id, entry.content, entry.created_at) == (id, CAT, START)
 
 
-async def test_what_is_superseded_is_neither_found_nor_listed_nor_similar(life: Life) -> None:
+async def test_what_is_superseded_is_neither_found_nor_listed(life: Life) -> None:
     (id,) = await life.learn(CAT)
     await life.learn("the cat sleeps in the garden", supersedes=(id, "unknown"))
     assert await life.find("cat") == ["the cat sleeps in the garden"]
     assert await life.listed() == ["the cat sleeps in the garden"]
-    assert [s.content for s in await life.similar(CAT, least=0.1)] == [
-        "the cat sleeps in the garden"
-    ]
 
 
 async def test_what_is_superseded_is_listed_on_request_with_what_took_its_place(
@@ -397,12 +383,6 @@ async def test_vectors_of_another_embedder_are_not_compared(life: Life) -> None:
     await life.learn(CAT, DOG)
     (found,) = await life.search("dog", model="other", vector=(1.0, 0.0))
     assert (found.content, found.vector_score) == (DOG, None)
-    near = await life.memory.similar_entries(life.owner, life.agent, [(1.0, 0.0)], "other", -1)
-    assert near.items == ()
-    near = await life.memory.similar_entries(
-        life.owner, life.agent, [(1.0, 0.0)], EMBEDDER.model, -1
-    )
-    assert near.items == ()
 
 
 async def test_words_and_vector_both_count(life: Life) -> None:
@@ -479,11 +459,22 @@ async def test_the_list_is_newest_first_page_by_page(life: Life) -> None:
     assert rest == ["entry 2", "entry 1"]
 
 
-async def test_similar_entries_are_told_for_each_vector_nearest_first(life: Life) -> None:
-    await life.learn(CAT, f"{CAT} today", DOG)
-    found = await life.similar(DOG, CAT, least=0.8)
-    assert [(s.place, s.content) for s in found] == [(0, DOG), (1, CAT), (1, f"{CAT} today")]
-    assert found[1].cosine == pytest.approx(1.0, abs=0.01)
+async def test_known_entries_are_told_as_they_stand_with_the_version_of_what_is_stored(
+    life: Life,
+) -> None:
+    cat, dog = await life.learn(CAT, DOG)
+    [foreign] = await Life(life.stores, life.owner, "other").learn("a bird")
+    ids = [dog, cat, foreign, "ent_nowhere"]
+    known = await life.memory.known_entries(life.owner, life.agent, ids)
+    listed = await life.memory.list_entries(life.owner, life.agent, 9, None)
+    assert known.items == tuple(sorted(listed, key=lambda e: e.id))
+    assert (await life.memory.known_entries(life.owner, life.agent, [cat])).items[0].content == CAT
+    await life.learn(f"{CAT} today", supersedes=(cat,))
+    later = await life.memory.known_entries(life.owner, life.agent, ids)
+    assert [e.id for e in later.items] == [dog]
+    assert later.version > known.version
+    nobody = await life.memory.known_entries("somebody else", life.agent, ids)
+    assert (nobody.items, nobody.version) == ((), 0)
 
 
 async def test_an_entry_says_where_it_comes_from(life: Life) -> None:
@@ -547,7 +538,7 @@ def correction(id: str, content: str) -> EntryCorrection:
 async def test_a_corrected_entry_has_other_words_and_no_vector(stores: Stores, owner: str) -> None:
     life = Life(stores, owner)
     [id] = await life.learn("the disk is full", verified=False)
-    version = (await stores.memory.similar_entries(owner, "support", [], "m", 1)).version
+    version = (await stores.memory.known_entries(owner, "support", [])).version
     entry = await stores.memory.correct_entry(owner, correction(id, "the fan is loud"))
     assert entry is not None
     assert (entry.content, entry.evidence) == ("the fan is loud", "the fan is loud")
@@ -556,7 +547,7 @@ async def test_a_corrected_entry_has_other_words_and_no_vector(stores: Stores, o
     assert await life.find("disk") == []
     [found] = await life.search("loud fan")
     assert found.vector_score is None
-    now = (await stores.memory.similar_entries(owner, "support", [], "m", 1)).version
+    now = (await stores.memory.known_entries(owner, "support", [])).version
     assert now > version
     stale = await stores.memory.stale_entries(owner, "support", EMBEDDER.model, None, "", 9)
     assert [e.id for e in stale] == [id]

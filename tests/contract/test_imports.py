@@ -12,7 +12,6 @@ from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.plugins.memory.episodic.rules import hash_of
 from layover.plugins.memory.episodic.search import entry_query
 from layover.plugins.memory.postgres.additions import MemoryAdditions
-from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, IndexedText, RecallQuery
 from layover.values.memory.entry import FoundEntry, NewEntry
 from layover.values.message import Message, Role, TextPart
@@ -45,7 +44,7 @@ async def listed(stores: Stores, owner: str, *, superseded: bool = False) -> lis
 
 
 async def test_an_imported_entry_is_its_owners_and_of_no_thread(stores: Stores, owner: str) -> None:
-    stored, is_new = await stores.memory.import_entry(owner, entry("a fact"), 0)
+    stored, is_new = await stores.memory.import_entry(owner, entry("a fact"))
     assert (stored.content, stored.source, stored.thread_id, is_new) == (
         "a fact",
         "imported",
@@ -60,31 +59,20 @@ async def test_an_imported_entry_is_its_owners_and_of_no_thread(stores: Stores, 
 async def test_a_search_finds_imported_entries_whichever_thread_it_leaves_out(
     stores: Stores, owner: str, not_thread: str | None
 ) -> None:
-    await stores.memory.import_entry(owner, entry("the cellar is dry"), 0)
+    await stores.memory.import_entry(owner, entry("the cellar is dry"))
     query = entry_query(AGENT, EpisodicMemory(), "a cellar?", START, top_k=9, not_thread=not_thread)
     found = (await stores.memory.find_entries(owner, query)).items
     assert [e.content for e in found] == ["the cellar is dry"]
 
 
-async def test_an_import_that_was_compared_with_other_entries_stores_nothing(
-    stores: Stores, owner: str
-) -> None:
-    await stores.memory.import_entry(owner, entry("a fact"), 0)
-    with pytest.raises(StaleState):
-        await stores.memory.import_entry(owner, entry("another"), 0)
-    assert [e.content for e in await listed(stores, owner)] == ["a fact"]
-    version = (await stores.memory.similar_entries(owner, AGENT, [], "", 0.5)).version
-    assert (await stores.memory.import_entry(owner, entry("another"), version))[1]
-
-
 async def test_the_same_content_stays_and_only_a_verified_one_takes_its_place(
     stores: Stores, owner: str
 ) -> None:
-    first, _ = await stores.memory.import_entry(owner, entry("a fact"), None)
-    again, is_new = await stores.memory.import_entry(owner, entry("a fact", id="ent_x"), None)
+    first, _ = await stores.memory.import_entry(owner, entry("a fact"))
+    again, is_new = await stores.memory.import_entry(owner, entry("a fact", id="ent_x"))
     assert (again, is_new) == (first, False)
     better = entry("a fact", id="ent_y", verified=True, evidence="somebody said so")
-    vouched, is_new = await stores.memory.import_entry(owner, better, None)
+    vouched, is_new = await stores.memory.import_entry(owner, better)
     assert (vouched.id, vouched.verified, vouched.evidence, is_new) == (
         first.id,
         True,
@@ -93,14 +81,16 @@ async def test_the_same_content_stays_and_only_a_verified_one_takes_its_place(
     )
 
 
-async def test_it_supersedes_what_it_names_and_of_its_own_agent_only(
+async def test_a_lesson_supersedes_what_it_names_and_of_its_own_agent_only(
     stores: Stores, owner: str
 ) -> None:
-    old, _ = await stores.memory.import_entry(owner, entry("old"), None)
-    foreign = entry("foreign", agent="other")
-    other, _ = await stores.memory.import_entry(owner, foreign, None)
-    new = entry("new", supersedes=(old.id, other.id))
-    await stores.memory.import_entry(owner, new, None)
+    talk = Conversation(stores.threads, owner, "t", {"agent": AGENT})
+    await talk.say(None, "q", "a")
+    old, _ = await stores.memory.import_entry(owner, entry("old"))
+    other, _ = await stores.memory.import_entry(owner, entry("foreign", agent="other"))
+    new = entry("new", thread_id="t", source="user_assertion", supersedes=(old.id, other.id))
+    learned = Extraction(run_id="r", thread_id="t", agent=AGENT, entries=(new,))
+    assert await stores.memory.record_extraction(owner, learned)
     assert [e.content for e in await listed(stores, owner)] == ["new"]
     by = {e.content: e.superseded_by for e in await listed(stores, owner, superseded=True)}
     assert by == {"new": None, "old": new.id}
@@ -114,7 +104,7 @@ async def test_the_end_of_a_thread_frees_what_its_entries_superseded(
 ) -> None:
     talk = Conversation(stores.threads, owner, "t", {"agent": AGENT})
     await talk.say(None, "q", "a")
-    old, _ = await stores.memory.import_entry(owner, entry("old"), None)
+    old, _ = await stores.memory.import_entry(owner, entry("old"))
     taught = entry("new", thread_id="t", source="user_assertion", supersedes=(old.id,))
     learned = Extraction(run_id="r", thread_id="t", agent=AGENT, entries=(taught,))
     assert await stores.memory.record_extraction(owner, learned)
@@ -128,7 +118,7 @@ async def test_imported_entries_are_listed_expired_and_forgotten_by_their_own_ti
 ) -> None:
     for days in (1, 2, 3):
         at = START + timedelta(days=days)
-        await stores.memory.import_entry(owner, entry(f"day {days}", created_at=at), None)
+        await stores.memory.import_entry(owner, entry(f"day {days}", created_at=at))
     stored = await stores.memory.list_stored(owner, "entries", None, 9)
     assert {(r["source"], r["thread_id"]) for r in stored.items} == {("imported", None)}
     oldest = await stores.memory.expire_entries(owner, START + timedelta(days=2))

@@ -135,10 +135,19 @@ async def test_what_was_found_by_words_alone_is_found_by_its_new_vector(world: O
     await world.teach(world.ann)
     (vector,) = [recall.usable(v) for v in (await NEW.embed(["support entry 1"])).vectors]
     assert vector is not None
-    near = world.stores.memory.similar_entries
-    assert (await near(world.ann, "support", [vector], NEW.model, 0.9)).items == ()
+    query = EntryQuery(
+        agent="support",
+        text="",
+        vector=vector,
+        model=NEW.model,
+        top_k=1,
+        least_cosine=0.9,
+        half_life=timedelta(days=180),
+        now=START,
+    )
+    assert (await world.stores.memory.find_entries(world.ann, query)).items == ()
     await reembed(world.runtime(NEW), world.owners)
-    (found,) = (await near(world.ann, "support", [vector], NEW.model, 0.99)).items
+    (found,) = (await world.stores.memory.find_entries(world.ann, query)).items
     assert found.content == "support entry 1"
 
 
@@ -260,8 +269,6 @@ async def test_an_entrys_vector_of_another_length_is_not_compared_though_the_lab
 ) -> None:
     await world.teach(world.ann)
     memory, vector = world.stores.memory, (1.0, *[0.0] * 31)
-    near = await memory.similar_entries(world.ann, "support", [vector], OLD.model, -1.0)
-    assert near.items == ()
     query = EntryQuery(
         agent="support",
         text="entry 1",

@@ -5,11 +5,11 @@ from collections import Counter
 from typing import Literal
 
 import pytest
+from layover.desk.evals.replacements import Fate, fate_of
 
 from eval.both_hold import both_hold
 from eval.pairs import Pair, free_pairs, pairs
 from eval.pairs_apart import pairs_apart
-from layover.desk.evals.replacements import Fate, fate_of
 
 ALIKE = 0.95
 """The cosine that vectors give the two of any pair: nothing but words can tell them apart."""

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from layover import EpisodicMemory
 from layover.plugins.memory.episodic.rendering import entry_lines, memory_block
 from layover.plugins.memory.episodic.rules import (
+    Candidate,
     check_entries,
     hash_of,
     select,
 )
-from layover.plugins.memory.ranking import cosine
 from layover.plugins.memory.text.characters import plain_characters
 from layover.plugins.memory.text.evidence import anchors, normalise
 from layover.plugins.memory.text.forms import Form
 from layover.plugins.memory.text.reading import plain
-from layover.values.memory.entry import MemoryEntry, SimilarEntry
+from layover.values.memory.entry import MemoryEntry
 from layover.values.message import Message, Role, TextPart
 from support.examples import examples
 
@@ -105,49 +105,48 @@ def test_no_answer_breaks_the_reading_of_it(answer: str) -> None:
     assert check_entries(answer, [message], EpisodicMemory(), trusted=True).candidates == []
 
 
-VECTORS = st.lists(st.tuples(*[st.floats(-1, 1, allow_subnormal=False)] * 3), max_size=6)
+NUMBERS = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 
 
-@examples(200)
-@given(st.data(), VECTORS, st.floats(0.5, 1))
-def test_what_is_kept_is_like_nothing_else_unless_it_contradicts_it(
-    data: st.DataObject, vectors: list[tuple[float, ...]], least: float
+def kept_entry(id: str, content: str, verified: bool) -> MemoryEntry:
+    return MemoryEntry(
+        id=id,
+        agent="a",
+        content=content,
+        source="user_assertion",
+        evidence=content,
+        verified=verified,
+        created_at=AT,
+        thread_id="t",
+    )
+
+
+@examples(300)
+@given(
+    st.lists(st.tuples(TEXTS, st.booleans()), max_size=4),
+    st.lists(st.tuples(TEXTS, st.booleans(), NUMBERS, NUMBERS), max_size=4),
+    st.sets(st.integers(0, 3)),
+)
+def test_an_entry_goes_only_if_the_extractor_names_it_and_it_still_stands(
+    stored: list[tuple[str, bool]],
+    proposed: list[tuple[str, bool, tuple[int, ...], tuple[int, ...]]],
+    gone: set[int],
 ) -> None:
-    contents = [
-        "the import is slow",
-        "slow is the import",
-        "import: slow",
-        "it is slow, the import",
+    known = [kept_entry(str(n), text, verified) for n, (text, verified) in enumerate(stored, 1)]
+    standing = {e.id: e for n, e in enumerate(known) if n not in gone}
+    made = [
+        Candidate(text, "user_assertion", text, "m", verified, str(n), "", replaces, same)
+        for n, (text, verified, replaces, same) in enumerate(proposed)
     ]
-    # Of few words, nobody knows that they are about different things.
-    texts = [f"{contents[n % 4]} {'so' * (n // 4)}".strip() for n in range(len(vectors))]
-    items = [{"content": t, "source": SOURCES[0], "evidence": t} for t in texts]
-    said = [
-        Message(id=t, thread_id="t", role=Role.USER, content=(TextPart(text=t),), created_at=AT)
-        for t in texts
-    ]
-    answer = json.dumps({"entries": items})
-    made = check_entries(answer, said, EpisodicMemory(per_turn=9), trusted=True).candidates
-    near = data.draw(st.sets(st.integers(0, len(made)))) if made else set()
-    common = {
-        "content": "the slow import",
-        "evidence": "import",
-        "verified": True,
-        "created_at": AT,
-    }
-    stored = [
-        SimilarEntry.model_validate({**common, "place": n, "id": f"s{n}", "cosine": 0.9})
-        for n in near
-    ]
-    kept = select(made, vectors[: len(made)], stored, least, AT)
-    places = [made.index(c.candidate) for c in kept]
-    assert places == sorted(set(places) - near)
-    for i, one in enumerate(kept):
-        assert one.supersedes == ()
-        for other in kept[:i]:
-            assert one.vector is not None
-            assert other.vector is not None
-            assert (cosine(one.vector, other.vector) or 0.0) < least
+    kept = {each.candidate.hash: each for each in select(made, known, standing, AT)}
+    for one in made:
+        named = {str(n) for n in (*one.replaces, *one.same)} & standing.keys()
+        if one.hash not in kept:
+            assert named & {str(n) for n in one.same}
+            continue
+        supersedes = set(kept[one.hash].supersedes)
+        assert supersedes <= named
+        assert one.verified or not any(standing[id].verified for id in supersedes)
 
 
 @examples(200)

@@ -191,8 +191,8 @@ async def test_what_is_known_already_is_not_stored_again(embedder: Any) -> None:
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
-async def test_what_is_similar_to_what_is_known_is_not_stored(embedder: Any) -> None:
-    similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
+async def test_what_the_extractor_calls_the_same_is_not_stored(embedder: Any) -> None:
+    similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102.", "same": [1]}
     world = LearningBench(taught(IMPORT), taught(similar), embedder=embedder)
     await world.learn()
     await world.learn(thread="t2")
@@ -201,23 +201,28 @@ async def test_what_is_similar_to_what_is_known_is_not_stored(embedder: Any) -> 
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
-async def test_without_the_similarity_check_it_is_stored(embedder: Any) -> None:
-    similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
-    world = LearningBench(
-        taught(IMPORT), taught(similar), embedder=embedder, dedupe_similarity=None
-    )
+async def test_where_the_extractor_is_silent_both_stand_the_newer_first(embedder: Any) -> None:
+    other = {
+        "content": "The nightly import of shop-7 fails with E2207.",
+        "evidence": "the import of shop-7 fails with E2207",
+    }
+    world = LearningBench(taught(IMPORT), taught(other), embedder=embedder)
     await world.learn()
-    await world.learn(thread="t2")
-    assert len(await world.known()) == 2
+    world.clock.advance(timedelta(minutes=1))
+    await world.learn("Every night the import of shop-7 fails with E2207", thread="t2")
+    assert await world.known() == [other["content"], IMPORT["content"]]
+    seen = await world.sees("what about the import of shop-7?", thread="t3")
+    assert seen == [f"- {other['content']} (today)", f"- {IMPORT['content']} (today)"]
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
-async def test_what_is_contradicted_is_superseded(embedder: Any) -> None:
+async def test_what_the_extractor_calls_replaced_is_superseded(embedder: Any) -> None:
     text = "Sorry: every night the import of shop-7 fails with E2207"
     other = {
         "content": "The nightly import of shop-7 fails with E2207.",
         "source": "user_assertion",
         "evidence": "the import of shop-7 fails with E2207",
+        "replaces": [1],
     }
     world = LearningBench(taught(IMPORT), taught(other), embedder=embedder)
     await world.learn()
@@ -248,25 +253,29 @@ async def test_what_is_said_of_one_order_replaces_nothing_that_is_known_of_anoth
     assert sorted(await world.known()) == [ORDER["content"], other["content"]]
 
 
-async def test_what_a_turn_says_twice_in_other_words_is_kept_once() -> None:
-    again = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
+async def test_what_a_turn_says_twice_in_the_same_words_is_kept_once() -> None:
+    again = {**IMPORT, "content": IMPORT["content"].upper()}
     world = LearningBench(taught(IMPORT, again))
     await world.learn()
     assert await world.known() == [IMPORT["content"]]
-    assert world.refused() == {"similar": 1}
+    assert world.refused() == {"repeated": 1}
 
 
 async def test_a_turn_that_is_extracted_late_supersedes_nothing_that_was_said_after_it() -> None:
-    world = LearningBench(taught(E2207), taught(IMPORT), embedder=HashingEmbedder())
+    world = LearningBench(
+        taught(E2207), taught({**IMPORT, "replaces": [1]}), embedder=HashingEmbedder()
+    )
     older = await world.go(SAID)
     world.clock.advance(timedelta(minutes=1))
     newer = await world.go(f"Sorry: {E2207['evidence']}", thread="t2")
     world.clock.advance(timedelta(minutes=1))
     for run in (newer, older):
         await extract(world.plain, world.payload(run.id))
-    (entry,) = (await list_entries(world.plain, ANN, "helper", None, 9, None)).items
-    assert (entry.content, entry.created_at) == (E2207["content"], newer.created_at)
-    assert world.refused() == {"similar": 1}
+    entries = (await list_entries(world.plain, ANN, "helper", None, 9, None)).items
+    assert [(e.content, e.created_at) for e in entries] == [
+        (E2207["content"], newer.created_at),
+        (IMPORT["content"], older.created_at),
+    ]
 
 
 async def test_what_an_untrusted_tool_planted_supersedes_nothing_that_the_user_said() -> None:
@@ -275,10 +284,11 @@ async def test_what_an_untrusted_tool_planted_supersedes_nothing_that_the_user_s
         """Read a page."""
         return f"{E2207['evidence']}!"
 
-    planted = {**E2207, "source": "verified_assistant_finding"}
+    said_again = {**E2207, "replaces": [1, 2]}
+    planted = {**said_again, "source": "verified_assistant_finding"}
     script = [say("fine"), call("fetch"), say(f"I see: {E2207['evidence']}"), say("as you say")]
     world = LearningBench(
-        *(taught(IMPORT), taught(planted), taught(E2207)),
+        *(taught(IMPORT), taught(planted), taught(said_again)),
         embedder=HashingEmbedder(),
         script=script,
         tools=[fetch],
@@ -295,12 +305,14 @@ async def test_what_an_untrusted_tool_planted_supersedes_nothing_that_the_user_s
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
 @pytest.mark.parametrize("times", [1, 9])
-async def test_what_another_run_teaches_meanwhile_is_not_stored_twice_nor_does_it_cost_the_rest(
+async def test_what_another_run_replaces_meanwhile_is_not_replaced_twice_nor_does_it_cost_the_rest(
     times: int, embedder: Any
 ) -> None:
     similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102."}
     other = {**IMPORT, "content": "Help is asked for.", "evidence": SAID}
-    world = LearningBench(taught(similar, other), taught(IMPORT), embedder=embedder)
+    late, meanwhile = ({**each, "replaces": [1]} for each in (similar, IMPORT))
+    world = LearningBench(taught(E2207), taught(late, other), taught(meanwhile), embedder=embedder)
+    await world.learn(f"Sorry: {E2207['evidence']}", thread="t0")
     first, second = await world.go(SAID), await world.go(SAID, thread="t2")
     plain = world.plain
 
@@ -312,8 +324,8 @@ async def test_what_another_run_teaches_meanwhile_is_not_stored_twice_nor_does_i
         def __getattr__(self, name: str) -> Any:
             return getattr(plain.memory, name)
 
-        async def similar_entries(self, *args: Any) -> Any:
-            found = await plain.memory.similar_entries(*args)
+        async def known_entries(self, *args: Any) -> Any:
+            found = await plain.memory.known_entries(*args)
             self.looks += 1
             if self.looks == 1:
                 await extract(plain, world.payload(second.id))
@@ -322,9 +334,10 @@ async def test_what_another_run_teaches_meanwhile_is_not_stored_twice_nor_does_i
             return found
 
     await extract(replace(plain, memory=Busy()), world.payload(first.id))
-    assert sorted(await world.known()) == [other["content"], IMPORT["content"]]
+    contents = [other["content"], similar["content"], IMPORT["content"]]
+    assert sorted(await world.known()) == contents
     asked = [p.task for p in world.model.prompts]
-    assert asked.count("extractor") == 2
+    assert asked.count("extractor") == 3
 
 
 FINDING = {

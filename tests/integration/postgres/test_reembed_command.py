@@ -3,12 +3,15 @@
 import asyncio
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
+from layover.declare.memory import EpisodicMemory
+from layover.plugins.memory.episodic.search import entry_query
 from layover.plugins.memory.postgres.entries import PostgresEntries
 from layover.testing import HashingEmbedder
 from support.postgres.server import TestPostgres
@@ -69,7 +72,9 @@ async def test_it_gives_every_users_entries_a_vector(cluster: TestPostgres) -> N
     runtime = Database(database.runtime)
     (vector,) = (await HashingEmbedder().embed(["zebra 2"])).vectors
     store = PostgresEntries(runtime)
-    found = await store.similar_entries("user-2", "support", [vector], "hashing/256", 0.9)
+    query = entry_query("support", EpisodicMemory(), "", datetime.now(UTC), top_k=1, vector=vector)
+    query = query.model_copy(update={"model": "hashing/256", "least_cosine": 0.9})
+    found = await store.find_entries("user-2", query)
     await runtime.close()
     (near,) = found.items
     assert near.content == "zebra 2"

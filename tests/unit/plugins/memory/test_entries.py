@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,21 +9,19 @@ import pytest
 
 from layover import EpisodicMemory
 from layover.plugins.memory.episodic import rules as entries
-from layover.plugins.memory.episodic.contradiction import contradicts
-from layover.plugins.memory.episodic.person import without_reminder
 from layover.plugins.memory.episodic.rendering import age, entry_lines, memory_block
 from layover.plugins.memory.episodic.rules import (
     EntryCheck,
     Refusal,
     check_entries,
 )
-from layover.plugins.memory.episodic.search import entry_words, similar_cosine
+from layover.plugins.memory.episodic.search import entry_words
 from layover.plugins.memory.lesson import dialogue_of
 from layover.plugins.memory.prompts import prompt_file
 from layover.plugins.memory.requests import KINDS
 from layover.plugins.memory.semantic.cosines import min_cosine
 from layover.plugins.memory.text.index_words import head
-from layover.values.memory.entry import MemoryEntry, SimilarEntry
+from layover.values.memory.entry import MemoryEntry
 from layover.values.message import Message, Role, TextPart
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -133,129 +130,6 @@ def test_what_the_model_itself_calls_something_else_is_dropped(kind: str) -> Non
     assert refused({**GOOD, "kind": kind}) == [Refusal.OTHER]
 
 
-@pytest.mark.parametrize(
-    ("content", "finding"),
-    [
-        ("As I said before, the lift stops.", "The lift stops."),
-        ("Reminder: the lift stops.", "The lift stops."),
-        ("Wie schon gesagt: der Aufzug hält.", "Der Aufzug hält."),
-        ("Comme je vous l'ai déjà dit, l'ascenseur s'arrête.", "L'ascenseur s'arrête."),
-        ("Como ya dije, el ascensor se detiene.", "El ascensor se detiene."),
-        ("Напомню: лифт стоит.", "Лифт стоит."),
-        ("كما قلت سابقاً: المصعد متوقف.", "المصعد متوقف."),
-        ("As I said nothing, the lift stops.", "As I said nothing, the lift stops."),
-        ("The user, as I said, is in Bern.", "The user, as I said, is in Bern."),
-        ("Reminder mails are not sent.", "Reminder mails are not sent."),
-        ("As I said:", "As I said:"),
-    ],
-)
-def test_a_finding_is_kept_without_words_that_it_was_said_before(
-    content: str, finding: str
-) -> None:
-    assert without_reminder(content) == finding
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "The user prefers short answers.",
-        "The user asked for a poem by noon.",
-        "The user is an administrator.",
-        "The user would like tables.",
-        "Der Nutzer möchte kurze Antworten.",
-        "El usuario prefiere respuestas cortas.",
-        "L'utilisateur souhaite des tableaux.",
-    ],
-)
-def test_what_is_only_about_the_user_is_no_finding_whatever_kind_it_has(content: str) -> None:
-    assert refused({**GOOD, "content": content, "kind": "symptom"}) == [Refusal.OTHER]
-    assert len(check({**GOOD, "content": content, "kind": "open"}).candidates) == 1
-    assert len(check({**GOOD, "content": content}, instructions="Keep wishes.").candidates) == 1
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "The user restarted the import; it failed again.",
-        "The user repl has no permission.",
-        "The user's router drops the connection.",
-        "The users prefer the old form.",
-        "The user is on Windows.",
-        "The user is being charged twice.",
-        "The user is the owner of the router; it drops the connection.",
-        "The user wanted to reset the router, but the button is grey.",
-        "The user asked for a refund because the lamp never came.",
-        "The import asked the user for a password.",
-    ],
-)
-def test_what_a_user_did_or_has_is_a_finding(content: str) -> None:
-    assert len(check({**GOOD, "content": content}).candidates) == 1
-
-
-def test_a_role_in_front_of_a_finding_is_left_out_of_it() -> None:
-    (kept,) = check(
-        {**GOOD, "content": "The user is an administrator; the import stopped."}
-    ).candidates
-    assert kept.content == "the import stopped."
-    assert refused({**GOOD, "content": "The user is an administrator;"}) == [Refusal.OTHER]
-
-
-BY_POST = "The parcel API refused us with 401 because we put token=Zx81qLm94tRvw0 into the body of the form"
-KEPT_BY_POST = BY_POST.replace("Zx81qLm94tRvw0", "[redacted]")
-
-
-@pytest.mark.parametrize(
-    ("content", "stored"),
-    [
-        # Models that must not write a secret leave out what was said around it.
-        ("The parcel service had a token that was wrong.", KEPT_BY_POST),
-        ("A 401 came back.", KEPT_BY_POST),
-        (
-            "The parcel API refused with 401: the token was put into the body of the form.",
-            "The parcel API refused with 401: the token was put into the body of the form.",
-        ),
-    ],
-)
-def test_words_beside_a_secret_are_not_lost(content: str, stored: str) -> None:
-    item = {**GOOD, "evidence": KEPT_BY_POST, "content": content}
-    (candidate,) = check(item, said=[message(f"{BY_POST}. Help!")]).candidates
-    assert candidate.content == stored
-    assert "Zx81" not in candidate.content + candidate.evidence + candidate.context
-
-
-def test_a_number_that_nobody_said_is_not_made_good_by_words_beside_a_secret() -> None:
-    item = {**GOOD, "evidence": KEPT_BY_POST, "content": "A 403 came back."}
-    assert refused(item, said=[message(BY_POST)]) == [Refusal.UNSAID]
-    pin = {**GOOD, "evidence": "my door PIN is 4471", "content": "There is a PIN."}
-    (candidate,) = check(pin, said=[message("my door PIN is 4471")]).candidates
-    assert candidate.content == "There is a PIN."
-
-
-PAYS_NOT = "the canteen in Graz no longer takes the cards of the finance team"
-
-
-@pytest.mark.parametrize(
-    ("said", "evidence", "content", "stored"),
-    [
-        (PAYS_NOT, PAYS_NOT, "The cards were moved to another place.", PAYS_NOT),
-        # Told well enough, told with its denial, or perhaps a correction of what was said before.
-        (PAYS_NOT, PAYS_NOT, "The canteen in Graz refuses cards of the finance team.", None),
-        (PAYS_NOT, PAYS_NOT, "Cards do not work.", None),
-        (f"Cards work. No, {PAYS_NOT}", f"Cards work. No, {PAYS_NOT}", "Cards were moved.", None),
-    ],
-)
-def test_a_denial_is_not_lost(said: str, evidence: str, content: str, stored: str | None) -> None:
-    item = {**GOOD, "evidence": evidence, "content": content}
-    (candidate,) = check(item, said=[message(f"{said}, sadly")]).candidates
-    assert candidate.content == (stored or content)
-
-
-def test_words_beside_a_secret_that_the_user_only_quotes_are_not_kept_as_they_stand() -> None:
-    item = {**GOOD, "evidence": KEPT_BY_POST, "content": "A form was refused."}
-    (candidate,) = check(item, said=[message(f"From the log:\n> {BY_POST}")]).candidates
-    assert candidate.content == "A form was refused."
-
-
 def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> None:
     item = {**GOOD, "kind": "requested"}
     assert len(check(item, instructions="Keep the weather.").candidates) == 1
@@ -282,40 +156,6 @@ def test_a_short_answer_is_evidence_although_an_example_has_the_same_words() -> 
     item = {**GOOD, "evidence": "61 Hz", "content": "The fan of the oven hums at 61 Hz."}
     assert "61 Hz" in prompt_file("extractor")
     assert [c.evidence for c in check(item, said=[message("61 Hz")]).candidates] == ["61 Hz"]
-
-
-GERMAN = "Der Aufzug im Ostflügel hält seit dem Umbau nicht mehr im dritten Stock, das ist schlimm."
-JAPANESE = "倉庫の自動ドアは夜間に警備会社の端末から開きません。"
-ENGLISH = "The lift in the east wing does not stop at the third floor any more."
-
-
-@pytest.mark.parametrize("said", [GERMAN, JAPANESE])
-def test_what_a_model_translates_is_kept_in_the_words_in_which_it_was_said(said: str) -> None:
-    item = {"content": ENGLISH, "evidence": said}
-    (kept,) = check(item, said=[message(said)]).candidates
-    assert kept.content in (said, said.rstrip("。."))
-
-
-@pytest.mark.parametrize(
-    ("said", "content", "settings"),
-    [
-        # The author may want another language.
-        (GERMAN, ENGLISH, {"instructions": "Write entries in English."}),
-        # Nothing that is only quoted is kept in its own words.
-        (f"Das schrieb die Firma:\n> {GERMAN}", ENGLISH, {}),
-        # The user speaks English about a German text, or German about an English one.
-        (f"{ENGLISH} Here is the note of the janitor:\n> {GERMAN}", ENGLISH, {}),
-        (f"{GERMAN} Dazu schrieb uns die Firma:\n> {ENGLISH}", GERMAN, {}),
-    ],
-)
-def test_another_language_than_that_of_the_quote_may_be_wanted(
-    said: str, content: str, settings: Any
-) -> None:
-    evidence = ENGLISH if content == GERMAN else GERMAN
-    (kept,) = check(
-        {"content": content, "evidence": evidence}, said=[message(said)], **settings
-    ).candidates
-    assert kept.content == content
 
 
 def test_a_tools_words_are_no_evidence() -> None:
@@ -454,172 +294,12 @@ def test_at_most_per_turn_are_kept() -> None:
     assert (len(found.candidates), found.refusals) == (5, {Refusal.OVER_LIMIT: 2})
 
 
-# Similar ones
+# What an entry does to the known ones
 
 
-def candidates(*contents: str) -> list[entries.Candidate]:
-    return [
-        entries.Candidate(c, "user_assertion", "e", "m", True, entries.hash_of(c)) for c in contents
-    ]
-
-
-def chosen(
-    *contents: str, stored: Any = (), least: float | None = 0.86, verified: bool = True
-) -> list[str]:
-    """Each content has the same vector: all are similar."""
-    made = [replace(c, verified=verified) for c in candidates(*contents)]
-    found = entries.select(made, [(1.0, 0.0)] * len(made), stored, least, AT)
-    return [f"{c.candidate.content} -> {list(c.supersedes)}" for c in found]
-
-
-def near(content: str, place: int = 0, **fields: Any) -> SimilarEntry:
-    given = {"evidence": content, "verified": True, "created_at": AT - timedelta(hours=1)}
-    given |= {"place": place, "id": f"id of {content}", "content": content, "cosine": 0.9}
-    return SimilarEntry.model_validate({**given, **fields})
-
-
-FULL = "the disk of db-4 is full"
-FULL_TOO = "Full is the disk of db-4"
-
-
-def test_what_is_similar_to_what_is_stored_is_dropped() -> None:
-    assert chosen(FULL, stored=[near(FULL_TOO)]) == []
-    # Another word may be another thing.
-    assert chosen(FULL, stored=[near("the disk of db-4 is lost")]) == [f"{FULL} -> []"]
-
-
-def test_what_is_similar_within_a_turn_is_dropped() -> None:
-    assert chosen(FULL, FULL_TOO) == [f"{FULL} -> []"]
-
-
-def test_without_the_similarity_check_nothing_is_dropped() -> None:
-    kept = chosen(
-        "disk full", "at its limit", stored=[near("the disk is at its limit")], least=None
-    )
-    assert len(kept) == 2
-
-
-def test_a_contradicted_entry_is_superseded_and_drops_nothing() -> None:
-    stored = [near("the limit is 30 s"), near("matter of the moon", place=1)]
-    kept = chosen("the limit is 60 s", "the moon", stored=stored)
-    assert kept == ["the limit is 60 s -> ['id of the limit is 30 s']"]
-
-
-LATER: dict[str, Any] = {"created_at": AT + timedelta(minutes=1)}
-DOUBTED: dict[str, Any] = {"verified": False}
-
-
-@pytest.mark.parametrize(
-    ("doubtful", "stored", "kept"),
-    [
-        (False, near("the limit is 60 s", **LATER), []),
-        (True, near("the limit is 60 s", **LATER, **DOUBTED), []),
-        (False, near("the limit is 60 s", **LATER, **DOUBTED), ["the limit is 30 s -> []"]),
-        (False, near("the limit of 30 s is it", **LATER), []),
-        (False, near("there is a limit", **LATER), ["the limit is 30 s -> []"]),
-        (False, near("it was", **LATER, evidence="actually it was"), []),
-    ],
-)
-def test_what_was_said_before_what_is_stored_supersedes_nothing_and_yields_to_what_contradicts_it(
-    doubtful: bool, stored: SimilarEntry, kept: list[str]
-) -> None:
-    assert chosen("the limit is 30 s", stored=[stored], verified=not doubtful) == kept
-
-
-def test_an_outdated_entry_is_dropped_without_the_similarity_check_as_well() -> None:
-    assert (
-        chosen("the limit is 30 s", stored=[near("the limit is 60 s", **LATER)], least=None) == []
-    )
-
-
-def test_what_nobody_vouches_for_stands_beside_what_somebody_does() -> None:
-    stored = [near("the payout goes to account 111")]
-    claim = "the payout goes to account 999"
-    assert chosen(claim, stored=stored, verified=False) == [f"{claim} -> []"]
-    doubted = near("the payout goes to account 111", **DOUBTED)
-    assert chosen(claim, stored=[doubted], verified=False) == [f"{claim} -> ['{doubted.id}']"]
-    assert chosen(claim, stored=[doubted]) == [f"{claim} -> ['{doubted.id}']"]
-
-
-def test_what_somebody_vouches_for_takes_the_place_of_the_same_unverified() -> None:
-    doubted = near(FULL_TOO, **DOUBTED)
-    assert chosen(FULL, stored=[doubted]) == [f"{FULL} -> ['{doubted.id}']"]
-    assert chosen(FULL, stored=[doubted], verified=False) == []
-    assert chosen(FULL, stored=[doubted], least=None) == [f"{FULL} -> []"]
-
-
-def test_what_is_stored_word_for_word_is_dropped_whatever_else_it_contradicts() -> None:
-    stored = [near("the limit is 60 s"), near("the limit is 30 s")]
-    assert chosen("the limit is 60 s", stored=stored) == []
-
-
-def test_entries_of_a_turn_that_contradict_each_other_are_both_kept() -> None:
-    assert len(chosen("order A-1001 has arrived", "order A-1002 has arrived")) == 2
-
-
-def test_texts_in_other_words_without_vectors_are_similar_to_nothing() -> None:
-    made = candidates("the disk is full", "the disk is at its limit")
-    assert len(entries.select(made, [None, None], [], 0.86, AT)) == 2
-
-
-OFF_15 = "The parcel scale in the packing room is off by 15 grams."
-OFF_3 = "The parcel scale in the packing room is off by 3 grams."
-
-
-def by_words(new: str, old: str, verified: bool = True, of_old: Any = None) -> str:
-    """The fate of a new entry beside an old one: dropped, or with the entries that it supersedes."""
-    made = [replace(c, verified=verified) for c in candidates(new)]
-    kept = entries.select(made, [None], [], 0.86, AT, [entry(old, 1, **(of_old or {}))])
-    return str(list(kept[0].supersedes)) if kept else "dropped"
-
-
-@pytest.mark.parametrize(
-    ("verified", "of_old", "fate"),
-    [
-        (True, {}, str([OFF_15])),
-        (True, {"verified": False}, str([OFF_15])),
-        (False, {"verified": False}, str([OFF_15])),
-        (False, {}, "[]"),
-        # Said later than the candidate, whose turn was extracted late.
-        (True, {"created_at": AT + timedelta(hours=1)}, "dropped"),
-        (True, {"created_at": AT + timedelta(hours=1), "verified": False}, "[]"),
-    ],
-)
-def test_without_vectors_the_later_value_of_the_same_wins(
-    verified: bool, of_old: Any, fate: str
-) -> None:
-    assert by_words(OFF_3, OFF_15, verified, of_old) == fate
-
-
-def test_without_vectors_the_same_is_dropped_unless_it_is_verified_now() -> None:
-    assert by_words(OFF_3, OFF_3.upper()) == "dropped"
-    assert by_words(OFF_3, OFF_3.upper(), verified=False) == "dropped"
-    assert by_words(OFF_3, OFF_3.upper(), of_old={"verified": False}) == str([OFF_3.upper()])
-
-
-def test_of_two_entries_of_a_turn_the_one_that_says_more_is_kept() -> None:
-    fuller = f"{OFF_3} Its spring is worn."
-    for contents in ((OFF_3, fuller), (fuller, OFF_3)):
-        (kept,) = entries.select(candidates(*contents), [None, None], [], 0.86, AT)
-        assert kept.candidate.content == fuller
-    doubtful = [*candidates(OFF_3), replace(candidates(fuller)[0], verified=False)]
-    assert len(entries.select(doubtful, [None, None], [], 0.86, AT)) == 2
-    assert len(entries.select(candidates(OFF_3, fuller), [None, None], [], None, AT)) == 2
-
-
-def test_what_stands_for_a_shorter_entry_supersedes_what_that_did() -> None:
-    old = [entry(OFF_15, 1)]
-    both = candidates(OFF_3, f"{OFF_3} Its spring is worn.")
-    (kept,) = entries.select(both, [None, None], [], 0.86, AT, old)
-    assert kept.supersedes == (OFF_15,)
-
-
-def test_without_vectors_what_says_all_and_more_takes_the_place_of_the_shorter() -> None:
-    assert by_words(f"{OFF_3} Its spring is worn.", OFF_3) == str([OFF_3])
-    assert by_words(f"{OFF_3} Its spring is worn.", OFF_3, verified=False) == "[]"
-
-
-# Known entries that the extractor names
+def candidate(content: str, *, verified: bool = True, **says: Any) -> entries.Candidate:
+    hash = entries.hash_of(content)
+    return entries.Candidate(content, "user_assertion", content, "m", verified, hash, **says)
 
 
 def entry(content: str, days: float = 0, **fields: Any) -> MemoryEntry:
@@ -633,20 +313,13 @@ def entry(content: str, days: float = 0, **fields: Any) -> MemoryEntry:
     return MemoryEntry.model_validate({**given, **fields})
 
 
-def named(
-    new: str,
-    old: MemoryEntry,
-    *,
-    shown: MemoryEntry | None = None,
-    verified: bool = True,
-    **says: Any,
-) -> str:
+def named(new: str, old: MemoryEntry, *, shown: MemoryEntry | None = None, **says: Any) -> str:
     """The fate of a new entry of which the extractor says that it replaces or repeats the first known one."""
-    made = replace(candidates(new)[0], evidence=new, verified=verified, **says)
-    kept = entries.select([made], [None], [], 0.86, AT, [old], [shown or old])
+    kept = entries.select([candidate(new, **says)], [shown or old], {old.id: old}, AT)
     return str(list(kept[0].supersedes)) if kept else "dropped"
 
 
+LATER = {"created_at": AT + timedelta(hours=1)}
 GOES = entry("Order A-1003 is in preparation.", 1)
 SHIPPED = "Order A-1003 was handed to the courier."
 
@@ -657,95 +330,121 @@ SHIPPED = "Order A-1003 was handed to the courier."
         ({}, "[]"),
         ({"replaces": (1,)}, str([GOES.id])),
         ({"replaces": (2, 0, 7)}, "[]"),
-        ({"replaces": (1,), "verified": False}, "[]"),
+        ({"same": (2,)}, "[]"),
     ],
 )
-def test_a_known_entry_that_the_extractor_names_is_superseded(says: Any, fate: str) -> None:
+def test_only_a_known_entry_that_the_extractor_names_is_superseded(says: Any, fate: str) -> None:
     assert named(SHIPPED, GOES, **says) == fate
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "Order A-1004 was shipped.",
-        "Invoice 118 was paid by Anna.",
-        "The left headlight was replaced.",
-    ],
-)
-def test_a_known_entry_about_something_else_stays_whatever_the_extractor_says(other: str) -> None:
-    every: list[dict[str, Any]] = [
-        {"replaces": (1,)},
-        {"same": (1,)},
-        {"replaces": (1,), "same": (1,)},
-    ]
-    for says in every:
-        assert named(other, GOES, **says) == "[]"
-    right = entry("The right headlight was replaced.", 1)
-    assert named("The left headlight was replaced.", right, same=(1,), replaces=(1,)) == "[]"
-
-
-CALLS = (
-    "The parcel service calls the label service at night.",
-    "The label service calls the parcel service at night.",
-)
-
-
-@pytest.mark.parametrize("says", [{}, {"replaces": (1,)}, {"same": (1,)}])
-def test_who_acts_on_whom_is_neither_the_same_nor_replaced_if_nobody_takes_it_back(
-    says: Any,
-) -> None:
-    new, old = CALLS
-    assert named(new, entry(old, 1), **says) == "[]"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "I had it the wrong way round",
-        "It is the other way round",
-        "Es ist genau umgekehrt",
-        "C'est l'inverse",
-        "Es al revés",
-        "É o contrário",
-        "Всё наоборот",
-        "逆でした",
-        "我弄反了",
-    ],
-)
-def test_who_acts_on_whom_is_replaced_if_somebody_says_that_it_is_reversed(words: str) -> None:
-    new, old = CALLS
-    made = replace(candidates(new)[0], evidence=new, context=f"{words}: {new}")
-    stored = entry(old, 1)
-    (kept,) = entries.select([made], [None], [], 0.86, AT, [stored], [stored])
-    assert list(kept.supersedes) == [stored.id]
-
-
-def test_states_that_exclude_each_other_need_no_word_of_the_extractor() -> None:
-    assert named("Order A-1003 was shipped.", GOES) == str([GOES.id])
-    assert named("Order A-1003 was shipped.", GOES, verified=False) == "[]"
+def test_where_the_extractor_is_silent_all_that_differs_in_a_word_stands() -> None:
+    for new in (SHIPPED, "Order A-1003 is not in preparation.", "Preparation: order A-1003."):
+        assert named(new, GOES) == "[]"
 
 
 def test_what_was_changed_since_the_extractor_saw_it_is_not_replaced() -> None:
     assert named(SHIPPED, GOES, shown=entry("Order A-1003 is lost.", 1), replaces=(1,)) == "[]"
-    later = entry("Order A-1003 is in preparation.", 1, created_at=AT + timedelta(hours=1))
-    assert named(SHIPPED, later, replaces=(1,)) == "[]"
+    same = "Order A-1003 is in preparation!"
+    assert named(same, GOES, shown=entry("Order A-1003 is lost.", 1), same=(1,)) == "[]"
+
+
+def test_what_was_deleted_or_superseded_since_the_extractor_saw_it_is_neither_replaced_nor_repeated() -> (
+    None
+):
+    for says in ({"replaces": (1,)}, {"same": (1,)}):
+        (kept,) = entries.select([candidate(SHIPPED, **says)], [GOES], {}, AT)
+        assert kept.supersedes == ()
+
+
+def test_what_was_said_later_is_not_replaced() -> None:
+    assert named(SHIPPED, entry(GOES.content, **LATER), replaces=(1,)) == "[]"
+
+
+def test_what_nobody_vouches_for_stands_beside_what_somebody_does() -> None:
+    vouched, doubted = entry("the payout goes to account 111"), "the payout goes to account 999"
+    assert named(doubted, vouched, verified=False, replaces=(1,)) == "[]"
+    unverified = entry(vouched.content, verified=False)
+    assert named(doubted, unverified, verified=False, replaces=(1,)) == str([vouched.id])
+    assert named(doubted, unverified, replaces=(1,)) == str([vouched.id])
 
 
 @pytest.mark.parametrize(
-    ("new", "is_same"),
+    ("new", "fate"),
     [
-        ("In preparation: order A-1003.", True),
-        ("Order A-1003 is not in preparation.", False),
-        ("Order A-1003 is in preparation for 3 days.", False),
-        ("Order A-1003 is in preparation in Bonn.", False),
-        ("Order A-1004 is in preparation.", False),
+        ("In preparation: order A-1003.", "dropped"),
+        ("Order A-1003 is in preparation for 3 days.", "[]"),
+        ("Order A-1004 is in preparation.", "[]"),
+        ("The left headlight was replaced.", "[]"),
+        ("The lamp of the hall flickers while order A-1003 waits.", "[]"),
     ],
 )
-def test_what_the_extractor_calls_the_same_is_dropped_if_nothing_differs(
-    new: str, is_same: bool
+def test_what_the_extractor_calls_the_same_is_dropped_if_its_numbers_and_words_stand_there(
+    new: str, fate: str
 ) -> None:
-    assert (named(new, GOES, same=(1,)) == "dropped") is is_same
-    assert named("In preparation: order A-1003.", GOES) == "[]"
+    assert named(new, GOES, same=(1,)) == fate
+
+
+def test_what_somebody_vouches_for_takes_the_place_of_the_same_unverified() -> None:
+    doubted = entry(GOES.content, 1, verified=False)
+    assert named("In preparation: order A-1003.", doubted, same=(1,)) == str([doubted.id])
+    same = named("In preparation: order A-1003.", doubted, same=(1,), verified=False)
+    assert same == "dropped"
+
+
+def test_what_replaces_one_entry_and_repeats_another_takes_the_place_of_both() -> None:
+    other = entry("The courier has order A-1003.", 2)
+    says = {"replaces": (1,), "same": (2,)}
+    known = {e.id: e for e in (GOES, other)}
+    new = candidate("The courier has order A-1003 now.", **says)
+    (kept,) = entries.select([new], [GOES, other], known, AT)
+    assert kept.supersedes == (GOES.id, other.id)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Order A-1003 is in preparation.", "Order A-1004 was shipped."),
+        ("Server db-3 is full.", "Server db-4 is empty."),
+        ("INV-2041 is unpaid.", "INV-2042 was paid."),
+        ("Rechnung R-7 ist offen.", "Rechnung R-8 ist bezahlt."),
+        ("注文A-1003は準備中です。", "注文A-1004は発送済みです。"),
+        ("Zamówienie A-1003 jest w drodze.", "Zamówienie A-1004 dotarło."),
+    ],
+)
+def test_a_thing_of_another_code_is_not_replaced_whatever_the_extractor_says(
+    old: str, new: str
+) -> None:
+    assert named(new, entry(old, 1), replaces=(1,)) == "[]"
+    assert named(new, entry(old, 1), same=(1,)) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The gateway runs v1.7.", "The gateway runs v1.8."),
+        ("The gateway runs v1.8.", "The gateway runs v1.7 again."),
+        ("The gateway of shop-7 runs 1.7.2-rc1.", "The gateway of shop-7 runs 1.7.2."),
+        ("The service was built from 4f2a9c1.", "The service was built from 77b01de."),
+        ("Ann reads mails at ann@example.com.", "Ann reads mails at ann@example.org."),
+        (
+            "The status page is https://a.example.com/x1.",
+            "The status page is https://b.example.com/x2.",
+        ),
+        ("The log is at /var/log/app1.log.", "The log is at /srv/log/app1.log."),
+        ("The limit is 30 s.", "The limit is 60 s."),
+        ("The fee is 1200 EUR.", "The fee is 1,350 EUR."),
+        ("The meeting is at 15:00.", "The meeting is at 16:30."),
+        ("Pump Q-14 hums.", "The pump is quiet since the new bearing."),
+        ("The flight is LH-400.", "The flight to Rome was cancelled."),
+    ],
+)
+def test_a_value_may_be_replaced_by_another_one(old: str, new: str) -> None:
+    assert named(new, entry(old, 1), replaces=(1,)) == str([old])
+
+
+def test_entries_of_one_turn_stand_beside_each_other() -> None:
+    both = [candidate("order A-1001 has arrived"), candidate("order A-1002 has arrived")]
+    assert len(entries.select(both, [], {}, AT)) == 2
 
 
 @pytest.mark.parametrize(
@@ -773,172 +472,6 @@ def test_the_numbers_are_asked_for_only_where_something_is_known() -> None:
             item = output.json_schema["properties"]["entries"]["items"]
             assert item["properties"].keys() - {"evidence", "kind", "content"} == fields
             assert item["required"] == list(item["properties"])
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "against"),
-    [
-        ("the limit is 60 s", "the limit is 30 s", True),
-        ("host db-4 is full", "host db-3 is full", True),
-        ("the limit is 60 s", "there is a limit", True),
-        ("there is a limit", "the limit is 60 s", False),
-        ("the cache is not the cause", "the cache is the cause", True),
-        ("the cache is the cause", "the cache isn\u2019t the cause", True),
-        ("der Cache ist nicht schuld", "der Cache ist schuld", True),
-        ("缓存不是原因", "缓存是原因", True),
-        ("it was actually the proxy", "it was the proxy", True),
-        ("it turned out to be the proxy", "it is the cache", True),
-        ("the cache is the cause", "the cause is the cache", False),
-        ("it cannot start", "it does not start", False),
-        ("it fails with ECONNREFUSED", "it fails with ETIMEDOUT", True),
-        ("it is -5 outside", "it is 5 outside", True),
-    ],
-)
-def test_what_speaks_against_what(new: str, old: str, against: bool) -> None:
-    assert contradicts(new, old) is against
-
-
-@pytest.mark.parametrize(
-    "evidence",
-    ["Actually I was wrong: the server runs Windows", "The server runs Windows, not Linux"],
-)
-def test_a_correction_may_stand_in_the_evidence_alone(evidence: str) -> None:
-    new, old = "The server runs Windows", "The server runs Linux"
-    assert contradicts(new, old, evidence)
-    assert not contradicts(new, old, new)
-    assert not contradicts(new, "the server runs windows", evidence)
-    made = replace(candidates(new)[0], evidence=evidence)
-    (kept,) = entries.select([made], [(1.0, 0.0)], [near(old)], 0.86, AT)
-    assert kept.supersedes == (f"id of {old}",)
-
-
-AGAINST = [
-    ("The nightly export fails on staging.", "The nightly export succeeds on staging."),
-    ("The export fails since Monday.", "The export succeeds."),
-    ("Card payments are disabled in the shop.", "Card payments are enabled in the shop."),
-    ("The invoice of May is unpaid.", "The invoice of May is paid."),
-    ("The invoice of May is non-refundable.", "The invoice of May is refundable."),
-    ("The courier comes after noon.", "The courier comes before noon."),
-    (
-        "The customer wants the parcel without insurance.",
-        "The customer wants the parcel with insurance.",
-    ),
-    ("The lift is on the left side.", "The lift is on the right side."),
-    ("The door of the depot is closed.", "The door of the depot is open."),
-    ("Ann hates the night shift.", "Ann loves the night shift."),
-    ("Der Import läuft langsamer als gestern.", "Der Import läuft schneller als gestern."),
-    ("Die Rechnung ist unbezahlt.", "Die Rechnung ist bezahlt."),
-    ("Der Kurier kommt nach der Pause.", "Der Kurier kommt vor der Pause."),
-    ("La porte du dépôt est ouverte.", "La porte du dépôt est fermée."),
-    ("El envío llega después del almuerzo.", "El envío llega antes del almuerzo."),
-    ("The upload limit is 50 files.", "The upload limit is 20 files."),
-    ("The upload limit was raised to 50 files.", "The upload limit is 20 files."),
-    ("The upload limit is 5 GB.", "The upload limit is 5 MB."),
-    ("The guarantee lasts 3 months.", "The guarantee lasts 3 years."),
-    (
-        "The cache is not the cause of the slow search.",
-        "The cache is the cause of the slow search.",
-    ),
-    ("The cache is the cause of the slow search.", "The cache isn't the cause of the slow search."),
-    ("Der Export läuft nicht auf dem Server.", "Der Export läuft auf dem Server."),
-    ("Do not drain the queue.", "Drain the queue before a restart."),
-    ("缓存不是原因", "缓存是原因"),
-]
-OTHER = [
-    ("Do not forget to restart the worker pool.", "Drain the queue and restart the worker pool."),
-    (
-        "Restarting the router never hurts and fixes the drop-outs.",
-        "Restarting the router fixes the drop-outs.",
-    ),
-    ("Vergiss nicht, den Router neu zu starten.", "Den Router neu zu starten hilft."),
-    ("Order A-1004 arrived broken.", "Order A-1003 arrived broken."),
-    ("Order A-1004 arrived too late.", "Order A-1003 arrived too early."),
-    ("The gateway is disabled for Sweden.", "The gateway is enabled for Norway."),
-    ("The gateway is enabled for Sweden.", "The gateway is enabled for Norway."),
-    ("The user's sister lives in Munich.", "The user's sister lives in Bonn."),
-    ("The production cluster was patched in May.", "The staging cluster was patched in May."),
-    ("The export to Berlin fails.", "The export to Vienna succeeds."),
-    ("Bob pays for the trip of Ann.", "Ann pays for the trip of Bob."),
-    ("The train goes from Kiel to Bonn.", "The train goes from Bonn to Kiel."),
-    ("The login page is not slow.", "The search page is slow."),
-    ("Order 7 boxes of masks from the wholesaler.", "Order 5 boxes of gloves from the wholesaler."),
-    ("The import is slow if the cache is cold.", "The import is slow today and always."),
-    ("The left lift fails often.", "The right lift squeaks often in winter."),
-    ("The left lift fails often.", "The right lift fails often."),
-    ("The fee of tank 6 is 40 euros.", "The fee of tank 7 is 40 euros."),
-    ("The right pump no longer leaks.", "The left pump leaks."),
-    ("The upper drawer is open.", "The lower drawer is locked."),
-    ("Herr Vogt takes 5 mg a day.", "Frau Vogt takes 10 mg a day."),
-    ("The login fails after the update.", "The print job fails after the update."),
-    ("The printer has a new toner.", "The printer stands in the kitchen."),
-    ("右側のドアは故障中です。", "左側のドアは故障中です。"),
-    ("右边的门是开着的。", "左边的门是开着的。"),
-    ("the disk is full", "the disk is at its limit"),
-    (
-        "The customer moved their delivery to Friday.",
-        "Delivery for the client got shifted to Friday.",
-    ),
-]
-MORE = [
-    (
-        "The nightly export fails on staging because the disk is full.",
-        "The nightly export fails on staging.",
-    ),
-    (
-        "Ann is allergic to peanuts and walnuts since childhood.",
-        "Ann is allergic to peanuts since childhood.",
-    ),
-]
-SAME = [
-    ("The cause is the cache.", "The cache is the cause."),
-    (
-        "Когда датчик покрыт известью, насос в подвале отключается.",
-        "Насос в подвале отключается, когда датчик покрыт известью.",  # noqa: RUF001
-    ),
-    ("Ann is allergic to peanuts.", "Ann is allergic to peanuts since childhood."),
-]
-
-
-@pytest.mark.parametrize(("new", "old"), AGAINST)
-def test_of_two_that_cannot_both_hold_the_later_one_wins(new: str, old: str) -> None:
-    for later, before in ((new, old), (old, new)):
-        superseded = [f"id of {before}"]
-        assert chosen(later, stored=[near(before)]) == [f"{later} -> {superseded}"], later
-
-
-@pytest.mark.parametrize(("new", "old"), OTHER)
-def test_in_doubt_both_stand(new: str, old: str) -> None:
-    for later, before in ((new, old), (old, new)):
-        assert chosen(later, stored=[near(before)]) == [f"{later} -> []"], later
-    assert len(chosen(new, old)) == 2
-
-
-@pytest.mark.parametrize(("new", "old"), MORE)
-def test_what_says_all_and_more_takes_the_place_of_the_shorter(new: str, old: str) -> None:
-    assert chosen(new, stored=[near(old)]) == [f"{new} -> ['id of {old}']"]
-    assert chosen(old, stored=[near(new)]) == []
-    assert chosen(old, stored=[near(new, **LATER)]) == []
-
-
-@pytest.mark.parametrize(("new", "old"), SAME)
-def test_the_same_in_another_order_is_dropped(new: str, old: str) -> None:
-    assert chosen(new, stored=[near(old)]) == []
-
-
-@pytest.mark.parametrize(
-    ("evidence", "against"),
-    [
-        ("No, he comes on Friday", True),
-        ("Sorry, wrong: he comes on Friday", True),
-        ("Not on Monday, on Friday", True),
-        ("He comes on Friday, I do not doubt it", False),
-    ],
-)
-def test_the_words_of_a_finding_may_take_back_the_older_one(evidence: str, against: bool) -> None:
-    new, old = "The fitter comes on Friday", "The fitter comes on Monday"
-    made = replace(candidates(new)[0], evidence=evidence)
-    (kept,) = entries.select([made], [(1.0, 0.0)], [near(old)], 0.86, AT)
-    assert kept.supersedes == ((f"id of {old}",) if against else ())
 
 
 # In a prompt
@@ -1011,19 +544,3 @@ def test_a_real_term_is_looked_for_though_it_is_a_function_word_elsewhere() -> N
 
 def test_embedders_that_squeeze_their_cosines_have_a_floor_of_their_own() -> None:
     assert min_cosine("openai/text-embedding-ada-002") > min_cosine("text-embedding-3-small")
-
-
-@pytest.mark.parametrize(
-    ("model", "least"),
-    [
-        ("openai/text-embedding-3-small", 0.86),
-        ("offline/all-MiniLM-L6-v2", 0.86),
-        ("nobody/has-measured-it", 0.86),
-        ("", 0.86),
-        ("openai/text-embedding-ada-002", 0.957),
-        ("local/e5-small", 0.959),
-        ("local/gte-base", 0.953),
-    ],
-)
-def test_two_entries_are_alike_as_far_up_the_embedders_scale(model: str, least: float) -> None:
-    assert similar_cosine(model) == least

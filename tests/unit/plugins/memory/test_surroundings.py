@@ -18,7 +18,6 @@ from layover.plugins.memory.episodic.rules import (
     request,
     stored_evidence,
 )
-from layover.plugins.memory.text.acceptance import accepts
 from layover.plugins.memory.text.dates import without_resolved_dates
 from layover.values.message import Message, Role, TextPart
 
@@ -128,82 +127,40 @@ def test_without_anything_before_the_request_has_no_field_for_it() -> None:
     assert list(asked) == ["profile", "known", "turn"]
 
 
-# Accepted proposals
+# Answers to what the assistant said
 
 FIXED = "The printer driver 4.2 and a restarted spooler fixed it."
 
 
-@pytest.mark.parametrize("said", ["Yes, that fixed it.", "Great, it works now!", "Yes, do that"])
-def test_an_accepted_proposal_is_kept_with_the_users_words_and_the_proposal(said: str) -> None:
+@pytest.mark.parametrize(
+    "said",
+    ["Yes, that fixed it.", "Great, it works now!", "Tak, to pomogło.", "Evet, sorun çözüldü."],
+)
+def test_an_answer_is_kept_with_the_users_words_and_what_they_answer(said: str) -> None:
     found = kept(FIXED, said, said, before=spoken(PROPOSAL))
     assert (found.source, found.verified) == ("user_accepted_assistant_proposal", True)
     assert (found.evidence, found.message_id, found.accepted) == (said, "m", PROPOSAL)
     assert stored_evidence(found) == f"{said} (about: {PROPOSAL})"
 
 
-def test_the_evidence_may_be_the_proposal_that_is_accepted() -> None:
-    piece = "install the printer driver 4.2"
-    found = kept(FIXED, piece, "Yes, do that.", before=spoken(PROPOSAL))
-    assert (found.source, found.evidence) == ("user_accepted_assistant_proposal", "Yes, do that.")
-    assert found.accepted == piece
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "No, thanks.",
-        "Yes, but that did not help.",
-        "Is that so?",
-        "If you say so, yes",
-        "The scanner is slow.",
-    ],
-)
-def test_what_the_user_does_not_accept_is_no_evidence(said: str) -> None:
+@pytest.mark.parametrize("said", ["No, thanks.", "Yes, do that.", "The scanner is slow."])
+def test_what_the_assistant_proposed_is_no_evidence_whatever_the_user_answers(said: str) -> None:
     piece = "install the printer driver 4.2"
     assert proposed(FIXED, piece, said, before=spoken(PROPOSAL)) is Refusal.NO_EVIDENCE
 
 
-def test_only_what_the_assistant_said_last_is_accepted() -> None:
-    piece = "install the printer driver 4.2"
+def test_only_what_the_assistant_said_last_is_answered() -> None:
     later = spoken(PROPOSAL, "And the paper?", "Take the paper of 80 grams.")
-    assert proposed(FIXED, piece, "Yes.", before=later) is Refusal.NO_EVIDENCE
+    assert kept(FIXED, "Yes.", "Yes.", before=later).accepted == ""
     by_user = [*spoken("Fine."), message(PROPOSAL, at=-1, id="b")]
-    assert proposed(FIXED, piece, "Yes.", before=by_user) is Refusal.NO_EVIDENCE
-    # What the assistant itself quotes is nobody's proposal.
-    quoted = spoken("> the user is an administrator of everything\n\nShall I go on?")
-    planted = "the user is an administrator of everything"
-    assert proposed("He may do it.", planted, "Yes.", before=quoted) is Refusal.NO_EVIDENCE
+    assert kept(FIXED, "Yes.", "Yes.", before=by_user).accepted == ""
 
 
-def test_a_finding_in_the_users_own_words_stays_theirs_though_they_accept_something() -> None:
+def test_a_finding_in_the_users_own_words_stays_theirs_though_they_answer_something() -> None:
     said = "Great. The label printer of hall 3 is offline."
     evidence = "The label printer of hall 3 is offline"
     found = kept("The label printer of hall 3 is offline.", evidence, said, before=spoken(PROPOSAL))
     assert (found.source, found.accepted) == ("user_assertion", "")
-
-
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
-        ("Yes, do that.", True),
-        ("Thanks, that fixed it", True),
-        ("Oui, ça marche.", True),
-        ("Sí, hazlo", True),
-        ("Sim, resolveu.", True),
-        ("はい、お願いします", True),
-        ("Да, сработало", True),
-        ("Va bene, fallo", True),
-        ("Yes?", False),
-        ("Yes, but not today", False),
-        ("It did not help", False),
-        ("Ok, thank you, but it fails", False),
-        ("My order A-1003 is late", False),
-        ("", False),
-        ("?!", False),
-    ],
-)
-def test_acceptance_is_read_in_several_languages(text: str, is_one: bool) -> None:
-    assert accepts(text) is is_one
 
 
 # Results of trusted tools

@@ -257,8 +257,6 @@ class EpisodicMemory:
         inject: The number of entries put into a prompt; 0: none.
         per_turn: The number of entries kept of a turn; 0: none.
         max_length: Characters of an entry; the rest is cut.
-        dedupe_similarity: The cosine, at most 1, from which on the words of two entries are compared to tell
-            whether they say the same; `"auto"`: as the embedder's scale has it; None: nothing is dropped.
         half_life_days: Days after which the recency term of an entry is half as large; `math.inf`: nothing
             grows old.
         embedder: An embedder (an object like `HashingEmbedder`) instead of the deployment's; None: that of
@@ -313,7 +311,6 @@ class EpisodicMemory:
     inject: int = 12
     per_turn: int = 5
     max_length: int = 2000
-    dedupe_similarity: float | Literal["auto"] | None = "auto"
     half_life_days: float = 180
     embedder: Any = None
     embedding_model: str | None = None
@@ -325,8 +322,6 @@ class EpisodicMemory:
         checks.whole("EpisodicMemory.inject", self.inject, least=0)
         checks.whole("EpisodicMemory.per_turn", self.per_turn, least=0)
         checks.whole("EpisodicMemory.max_length", self.max_length)
-        if self.dedupe_similarity is not None and self.dedupe_similarity != "auto":
-            checks.number("EpisodicMemory.dedupe_similarity", self.dedupe_similarity, to=1)
         checks.number("EpisodicMemory.half_life_days", self.half_life_days, above=0)
         if self.embedder is not None and not _embeds(self.embedder):
             raise checks.fail("EpisodicMemory.embedder", "an Embedder or None", self.embedder)

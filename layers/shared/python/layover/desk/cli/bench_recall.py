@@ -3,9 +3,7 @@
 The file is loaded through the product's own stores into a separate Postgres: one thread a
 conversation, each message following the previous one, indexed, searched and shown as a turn does it. Format:
 `{"conversations": [{"id", "turns": [{"id", "session", "date", "speaker", "text"}],
-"questions": [{"q", "evidence": [turn id], "category"}]}], "pairs": [{"old", "new", "replaces"}]}`.
-`pairs` are statements of which the later one replaces the earlier one, or does not. One of the two lists is
-enough."""
+"questions": [{"q", "evidence": [turn id], "category"}]}]}`."""
 
 import asyncio
 import json
@@ -20,15 +18,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.declare.memory import Memory, SemanticRecall
-from layover.desk.evals.replacements import StatementPair, measure_replacements
 from layover.desk.local.postgres import Postgres
 from layover.plugins.memory.injection import choose_injection, recall_budget
 from layover.plugins.memory.postgres.additions import MemoryAdditions
@@ -50,7 +45,6 @@ _OWNER = "bench"
 _RECALL = SemanticRecall()
 _AGENT = Agent(AGENT, memory=Memory(semantic_recall=_RECALL))
 _SETTINGS = Settings()
-_PAIRS = TypeAdapter(list[StatementPair])
 _BATCH = 64
 """Messages saved, embedded and indexed together."""
 
@@ -124,36 +118,26 @@ async def measure(
 
 def main(file: Path) -> list[str]:
     """The lines that the command prints. Raises BenchFailed and ConfigurationError."""
-    conversations, pairs = _read(file)
+    conversations = _read(file)
     weights_folder()
     # Before numpy is imported, because two threads of its matrix products wait for each other on a busy
     # machine.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    return asyncio.run(_lines(conversations, pairs))
+    return list(asyncio.run(measure(conversations)).lines())
 
 
-async def _lines(
-    conversations: Sequence[Mapping[str, Any]], pairs: Sequence[StatementPair]
-) -> list[str]:
-    embedder = OfflineEmbedder()
-    lines = list((await measure(conversations, embedder)).lines()) if conversations else []
-    return lines + list((await measure_replacements(pairs, embedder)).lines() if pairs else ())
-
-
-def _read(file: Path) -> tuple[list[dict[str, Any]], list[StatementPair]]:
+def _read(file: Path) -> list[dict[str, Any]]:
     try:
-        whole = json.loads(file.read_text("utf-8"))
-        pairs = _PAIRS.validate_python(whole.get("pairs", []))
-        conversations = whole.get("conversations", []) if pairs else whole["conversations"]
+        conversations = json.loads(file.read_text("utf-8"))["conversations"]
         fields = [
             (c["id"], c["turns"], [q["evidence"] for q in c["questions"]]) for c in conversations
         ]
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}".splitlines()[0]
         raise BenchFailed(f"{file} holds no conversations with questions ({what})") from error
-    if not pairs and not any(any(evidence) for _, _, evidence in fields):
+    if not any(any(evidence) for _, _, evidence in fields):
         raise BenchFailed(f"{file} has no question with evidence")
-    return list(conversations), pairs
+    return list(conversations)
 
 
 @asynccontextmanager

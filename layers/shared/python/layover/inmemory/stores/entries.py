@@ -8,7 +8,6 @@ from layover.plugins.memory import ranking
 from layover.plugins.memory.episodic.search import entry_words
 from layover.plugins.memory.ranking import Candidate, Scores
 from layover.plugins.memory.text.index_words import index_words
-from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (
     EntryCorrection,
@@ -16,14 +15,11 @@ from layover.values.memory.entry import (
     EntryQuery,
     FoundEntries,
     FoundEntry,
+    KnownEntries,
     NewEntry,
-    SimilarEntries,
-    SimilarEntry,
     StaleEntry,
 )
 from layover.values.message import Message
-
-_COMPARISON_FIELDS = {"id", "content", "evidence", "verified", "created_at"}
 
 
 class InMemoryEntries:
@@ -36,27 +32,12 @@ class InMemoryEntries:
         """Return the best entries by words and by vector; one with neither signal is left out."""
         return found_entries(self._tables, owner, query)
 
-    async def similar_entries(
-        self,
-        owner: str,
-        agent: str,
-        vectors: Sequence[Sequence[float]],
-        model: str,
-        least: float,
-    ) -> SimilarEntries:
-        """Return, for each vector, the stored entries with at least this cosine, nearest first."""
-        scope = _newest(self._tables, owner, agent)[: ranking.MAX_ROWS]
-        near = [
-            SimilarEntry(
-                **s.entry.model_dump(include=_COMPARISON_FIELDS), place=place, cosine=cosine
-            )
-            for place, vector in enumerate(vectors)
-            for s in scope
-            if (cosine := _cosine(s, vector, model)) is not None and cosine >= least
-        ]
-        near.sort(key=lambda s: (s.place, -s.cosine, s.id))
+    async def known_entries(self, owner: str, agent: str, ids: Sequence[str]) -> KnownEntries:
+        """Return those of these entries that are retrieved, as they stand by now, by id."""
+        rows = [s for s in _newest(self._tables, owner, agent) if s.entry.id in ids]
+        items = sorted((_found_entry(s.entry) for s in rows), key=lambda e: e.id)
         version = self._tables.shelf.entries_version(owner, agent)
-        return SimilarEntries(items=tuple(near), version=version)
+        return KnownEntries(items=tuple(items), version=version)
 
     async def list_entries(
         self,
@@ -77,14 +58,9 @@ class InMemoryEntries:
             for s in rows[:limit]
         )
 
-    async def import_entry(
-        self, owner: str, entry: NewEntry, version: int | None
-    ) -> tuple[FoundEntry, bool]:
-        """Store an entry that no thread taught. Return what is stored, and whether this call has stored it.
-        Raises StaleState."""
+    async def import_entry(self, owner: str, entry: NewEntry) -> tuple[FoundEntry, bool]:
+        """Store an entry that no thread taught. Return what is stored, and whether this call stored it."""
         known_version = self._tables.shelf.entries_version(owner, entry.agent)
-        if version is not None and version != known_version:
-            raise StaleState
         store_entries(self._tables, owner, [entry])
         (_, stored), *_ = _equal(self._tables, owner, entry)
         is_new = self._tables.shelf.entries_version(owner, entry.agent) != known_version

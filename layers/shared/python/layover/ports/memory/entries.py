@@ -9,8 +9,8 @@ from layover.values.memory.entry import (
     EntryQuery,
     FoundEntries,
     FoundEntry,
+    KnownEntries,
     NewEntry,
-    SimilarEntries,
     StaleEntry,
 )
 from layover.values.message import Message
@@ -26,16 +26,9 @@ class EntryStore(Protocol):
         round trip."""
         ...
 
-    async def similar_entries(
-        self,
-        owner: str,
-        agent: str,
-        vectors: Sequence[Sequence[float]],
-        model: str,
-        least: float,
-    ) -> SimilarEntries:
-        """Return, for each vector, the stored entries of the same model with at least this cosine, nearest
-        first."""
+    async def known_entries(self, owner: str, agent: str, ids: Sequence[str]) -> KnownEntries:
+        """Return those of these entries that are retrieved, as they stand by now, by id. Others are left
+        out."""
         ...
 
     async def list_entries(
@@ -51,13 +44,9 @@ class EntryStore(Protocol):
         superseded, which say by which one."""
         ...
 
-    async def import_entry(
-        self, owner: str, entry: NewEntry, version: int | None
-    ) -> tuple[FoundEntry, bool]:
-        """Store an entry that no thread taught, in one transaction with what it supersedes. Return the stored
-        entry with these words, and whether this call has stored it: one that is remembered already stays, as
-        with `record_extraction`. Raises StaleState, and stores nothing, if the entries are no longer of the
-        `version` that it was compared with (None: it was compared with nothing)."""
+    async def import_entry(self, owner: str, entry: NewEntry) -> tuple[FoundEntry, bool]:
+        """Store an entry that no thread taught. Return the stored entry with these words, and whether this
+        call has stored it: one that is remembered already stays, as with `record_extraction`."""
         ...
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:

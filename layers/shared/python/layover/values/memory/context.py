@@ -200,6 +200,6 @@ class Extraction(Value):
     entries: tuple[NewEntry, ...] = ()
     """Entries of `agent` and of this run and thread, with their own hashes."""
     entries_version: int | None = None
-    """The version of the SimilarEntries that `entries` were compared with; None: with none."""
+    """The version of the KnownEntries that `entries` were compared with; None: with none."""
     usage: tuple[StepUsage, ...] = ()
     """Usage of the background work that produced all this."""

@@ -108,24 +108,11 @@ class EntryPlace(Value):
     id: str
 
 
-class SimilarEntry(Value):
-    """A stored entry that is similar to a new one, by the new one's place in the query. `created_at`: the
-    time of its turn."""
+class KnownEntries(Value):
+    """Entries as they stand by now, and the `version` of the scope (agent and user) that was read: every run
+    that teaches it something changes the version."""
 
-    place: int
-    id: str
-    content: str
-    evidence: str
-    verified: bool
-    created_at: Time
-    cosine: float
-
-
-class SimilarEntries(Value):
-    """Similar entries, and the `version` of the scope (agent and user) that the search read: every run that
-    teaches it something changes the version."""
-
-    items: tuple[SimilarEntry, ...] = ()
+    items: tuple[FoundEntry, ...] = ()
     version: int = 0
 
 

@@ -29,7 +29,7 @@ from layover.plugins.memory.text.reading import cut, render_value
 from layover.plugins.memory.usage import embedding_usage
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
-from layover.values.memory.entry import FoundEntry, NewEntry, SimilarEntries
+from layover.values.memory.entry import FoundEntry, KnownEntries, NewEntry
 from layover.values.message import DataPart, FilePart, Role, ToolResultPart
 from layover.values.metrics import Metric
 from layover.values.note import profile_key
@@ -50,7 +50,7 @@ logger = logging.getLogger("layover")
 @dataclass(frozen=True)
 class EpisodicUpdate:
     """A run's additions to the stored entries, and the refusals counted by reason. `version`: the version of
-    the SimilarEntries that it was compared with."""
+    the KnownEntries that it was compared with; None: it was compared with none."""
 
     entries: tuple[NewEntry, ...] = ()
     version: int | None = None
@@ -78,7 +78,7 @@ def count_update(runtime: Runtime, agent: str, update: EpisodicUpdate) -> None:
 
 class EpisodicExtraction:
     """One run's extraction: what is asked, and what becomes of the answer. Its proposals
-    are compared with the stored entries again whenever these change."""
+    are compared with the entries that they name again whenever the stored ones change."""
 
     def __init__(
         self,
@@ -99,14 +99,10 @@ class EpisodicExtraction:
         self._refusals: Counter[Refusal] = Counter()
         self._known: Sequence[FoundEntry] = ()
         self._candidates: Sequence[Candidate] = ()
-        self._vectors: Sequence[Vector | None] = ()
+        self._vectors: dict[str, Vector | None] = {}
         self._around = Surroundings()
         self._extractor = ""
         self._version = entries.PROMPT_VERSION
-
-    @property
-    def _label(self) -> str:
-        return self._embedder.model if self._embedder else ""
 
     @property
     def usage(self) -> tuple[StepUsage, ...]:
@@ -116,7 +112,7 @@ class EpisodicExtraction:
     async def part(self) -> Part:
         """Return what is asked of the turn. Raises RetryableError (the database)."""
         runtime, settings = self._runtime, self._settings
-        self._known = await self._find_similar_entries()
+        self._known = await self._find_known_entries()
         self._around = Surroundings(
             now=self._meta.input.created_at,
             before=self._lesson.before,
@@ -153,35 +149,33 @@ class EpisodicExtraction:
 
         self._candidates = new = [c for c in check.candidates if is_news(c)]
         self._refusals[Refusal.REPEATED] += len(check.candidates) - len(new)
-        self._vectors = await self._embed([c.content for c in new])
+        vectors = await self._embed([c.content for c in new])
+        self._vectors = {c.hash: vector for c, vector in zip(new, vectors, strict=True)}
 
     async def update(self) -> EpisodicUpdate:
-        """Return the entries that the store does not have yet, compared by vectors and by words. Raises
-        RetryableError."""
-        least, alike = self._settings.dedupe_similarity, entry_search.similar_cosine(self._label)
-        if least == "auto":
-            least = alike
-        near = await self._similar(alike if least is None else least)
+        """Return the entries that the store does not have yet, by what the extractor says of the ones that it
+        was shown. Raises RetryableError."""
+        numbers = {n for c in self._candidates for n in (*c.replaces, *c.same)}
+        ids = [e.id for number, e in enumerate(self._known, 1) if number in numbers]
+        standing = KnownEntries()
+        if ids:
+            store, owner = self._runtime.memory, self._meta.owner
+            standing = await store.known_entries(owner, self._agent.name, ids)
         selections = entries.select(
             self._candidates,
-            self._vectors,
-            near.items if near else (),
-            least,
+            self._known,
+            {e.id: e for e in standing.items},
             self._meta.input.created_at,
-            by_words=await self._alike_by_words(),
-            known_entries=self._known,
         )
-        refusals = self._refusals + Counter(
-            {Refusal.SIMILAR: len(self._candidates) - len(selections)}
-        )
+        repeated = len(self._candidates) - len(selections)
         return EpisodicUpdate(
             entries=tuple(self._entry(c) for c in selections),
-            version=near.version if near else None,
-            refusals=refusals,
+            version=standing.version if ids else None,
+            refusals=self._refusals + Counter({Refusal.SIMILAR: repeated}),
         )
 
-    async def _find_similar_entries(self) -> Sequence[FoundEntry]:
-        """Return the stored entries that are like the user's words."""
+    async def _find_known_entries(self) -> Sequence[FoundEntry]:
+        """Return the stored entries that are like the user's words: the extractor is shown them."""
         text = "\n".join(m.text.strip() for m in self._dialogue if m.role is Role.USER)
         query = entry_search.entry_query(
             self._agent.name,
@@ -214,41 +208,10 @@ class EpisodicExtraction:
         self._spend("extractor/embedding", embedding.answer)
         return list(embedding.vectors)
 
-    async def _similar(self, least: float) -> SimilarEntries | None:
-        """Return stored entries that are near by vectors; without vectors, only the version of what is
-        stored."""
-        if not self._candidates:
-            return None
-        places = [place for place, vector in enumerate(self._vectors) if vector is not None]
-        similar = await self._runtime.memory.similar_entries(
-            self._meta.owner,
-            self._agent.name,
-            [v for v in self._vectors if v is not None],
-            self._label,
-            least,
-        )
-        items = tuple(s.model_copy(update={"place": places[s.place]}) for s in similar.items)
-        return similar.model_copy(update={"items": items})
-
-    async def _alike_by_words(self) -> Sequence[FoundEntry]:
-        """Return stored entries that share words with the candidates, and those that the candidates name: by
-        now somebody else may have changed them."""
-        if not self._candidates:
-            return ()
-        numbers = {number for c in self._candidates for number in (*c.replaces, *c.same)}
-        contents = [e.content for number, e in enumerate(self._known, 1) if number in numbers]
-        query = entry_search.entry_query(
-            self._agent.name,
-            self._settings,
-            "\n".join([*(c.content for c in self._candidates), *contents]),
-            self._runtime.clock.now(),
-            top_k=entries.MAX_KNOWN + len(contents),
-        )
-        return (await self._runtime.memory.find_entries(self._meta.owner, query)).items
-
     def _entry(self, selection: Selection) -> NewEntry:
         candidate, meta = selection.candidate, self._meta
-        embedder = self._embedder.model if self._embedder and selection.vector else None
+        vector = self._vectors.get(candidate.hash)
+        embedder = self._embedder.model if self._embedder and vector else None
         return NewEntry(
             id=ids.derive_id("ent", meta.id, candidate.hash),
             agent=self._agent.name,
@@ -260,7 +223,7 @@ class EpisodicExtraction:
             thread_id=meta.thread_id,
             message_id=candidate.message_id,
             hash=candidate.hash,
-            vector=selection.vector,
+            vector=vector,
             model=embedder,
             extractor=self._extractor,
             prompt_version=self._version,

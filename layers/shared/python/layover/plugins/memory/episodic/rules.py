@@ -4,28 +4,14 @@ model answered. Pure."""
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from typing import Any
 
 from layover.declare.memory import EpisodicMemory
-from layover.plugins.memory.episodic.contradiction import (
-    Relation,
-    may_replace,
-    relation,
-    replaces,
-    says_the_same,
-)
-from layover.plugins.memory.episodic.person import (
-    is_only_about_user,
-    without_reminder,
-    without_role,
-)
-from layover.plugins.memory.ranking import cosine
 from layover.plugins.memory.requests import (
     KINDS,
     REQUESTED,
@@ -33,15 +19,13 @@ from layover.plugins.memory.requests import (
     is_example,
     memory_prompt,
 )
-from layover.plugins.memory.text.acceptance import accepts
 from layover.plugins.memory.text.answers import json_object, numbers_of, objects, text_of
 from layover.plugins.memory.text.dates import without_resolved_dates
-from layover.plugins.memory.text.evidence import Witness, missing_anchors, normalise
-from layover.plugins.memory.text.languages import is_translation
-from layover.plugins.memory.text.likeness import MIN_TOPICS, adds_nothing, denies, statement
+from layover.plugins.memory.text.evidence import Witness, codes, missing_anchors, normalise
+from layover.plugins.memory.text.index_words import raw_topics
 from layover.plugins.memory.text.reading import plain
-from layover.plugins.memory.text.redaction import REDACTED, redact, redact_value
-from layover.values.memory.entry import MemoryEntry, SimilarEntry, Source
+from layover.plugins.memory.text.redaction import redact, redact_value
+from layover.values.memory.entry import MemoryEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
@@ -63,12 +47,6 @@ _MAX_EVIDENCE = 2_000
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
-_WITH_SECRET = re.compile(rf"\S*{re.escape(REDACTED)}\S*")
-_SENTENCES = re.compile(r"[.!?;:\u2026\u3002\uff01\uff1f]\s+\S|[\u3002\uff01\uff1f].")
-_MIN_SHARE = 0.5
-"""The share of a quote's topics that an entry has if it says what the quote says."""
-_MAX_CONTEXT = 200
-"""Characters before and after a quote that may say that it corrects something."""
 
 
 class Refusal(StrEnum):
@@ -89,9 +67,8 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A proposed entry that has evidence. `context`: what its message says around the evidence.
-    `accepted`: what the assistant proposed and the evidence accepts. `replaces`, `same`: the numbers of the
-    known entries of which the extractor says so."""
+    """A proposed entry that has evidence. `accepted`: what the assistant said and the evidence answers.
+    `replaces`, `same`: the numbers of the known entries of which the extractor says so."""
 
     content: str
     source: Source
@@ -99,7 +76,6 @@ class Candidate:
     message_id: str
     verified: bool
     hash: str
-    context: str = ""
     accepted: str = ""
     replaces: tuple[int, ...] = ()
     same: tuple[int, ...] = ()
@@ -268,34 +244,12 @@ def _visible_text(message: Message) -> str:
 @dataclass(frozen=True)
 class _Quote:
     """A quote with its witness. The model is not asked who said it: small models make that up. `accepted`:
-    what the assistant proposed, if the quote accepts it."""
+    what the assistant said, if the quote only answers it."""
 
     source: Source
     piece: str
     message: Message
     accepted: str = ""
-
-
-@dataclass(frozen=True)
-class _Acceptance:
-    """A message of the user's that accepts what the assistant proposed just before it."""
-
-    message: Message
-    proposal: str
-    witness: Witness
-
-    def is_told_by(self, content: str) -> bool:
-        """Return whether a content says something that only the proposal says."""
-        a, own, proposal = (statement(t) for t in (content, self.message.text, self.proposal))
-        topics = (a.topics - own.topics) & proposal.topics
-        return bool(topics | ((a.literals - own.literals) & proposal.literals))
-
-
-def _around(quote: _Quote) -> str:
-    """Return the quote with the words next to it: they may say that it corrects something."""
-    text = redact(normalise(_visible_text(quote.message)))
-    start = max(text.find(quote.piece), 0)
-    return text[max(start - _MAX_CONTEXT, 0) : start + len(quote.piece) + _MAX_CONTEXT]
 
 
 class _Turn:
@@ -313,7 +267,7 @@ class _Turn:
         self._settings = settings
         self._now = around.now
         before = readable_before(around.before)
-        self._accepted = list(_acceptances(before, dialogue))
+        self._answered = dict(_answered(before, dialogue))
         self._results = [(r.message, Witness(r.text)) for r in around.results]
         self._trusted = trusted
         witnesses = [(m, Witness(_visible_text(m))) for m in _readable(dialogue)]
@@ -335,22 +289,15 @@ class _Turn:
         """Return the entry that a proposal leads to, or the reason why it leads to none."""
         kind, evidence = text_of(item, "kind").casefold(), text_of(item, "evidence")
         content = normalise(text_of(item, "content"))[: self._settings.max_length + _LEEWAY]
-        content = without_reminder(redact(content))
+        content = redact(content)
         if kind and kind not in KINDS and not (kind == REQUESTED and self._settings.instructions):
             return Refusal.OTHER
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
         if quote is None:
             return Refusal.NO_EVIDENCE
-        # Small models call a wish a symptom. What is still to be done may be a wish.
-        if kind != "open" and not self._settings.instructions:
-            content = without_role(content)
-            if is_only_about_user(content):
-                return Refusal.OTHER
-        content = self._untranslated(content, quote)
         if missing_anchors(self._without_dates(content), self._texts):
             return Refusal.UNSAID
-        quote = self._accepting(content, quote)
-        content = self._faithful(content, quote)
+        quote = self._answering(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
         vouches = source in ("user_assertion", "user_accepted_assistant_proposal")
@@ -369,40 +316,10 @@ class _Turn:
             message_id=quote.message.id,
             verified=verified,
             hash=hash_of(text),
-            context=_around(quote),
             accepted=redact(quote.accepted)[:_MAX_EVIDENCE],
             replaces=numbers_of(item.get("replaces")),
             same=numbers_of(item.get("same")),
         )
-
-    def _untranslated(self, content: str, quote: _Quote) -> str:
-        """Return the content, or the quote if the content is in a language that nobody spoke: small models
-        translate, and words find no translation."""
-        own_words = " ".join([quote.piece, *self._own_texts])
-        # What a mail or a page says is not to be kept in its own words, which may be orders.
-        is_wanted = self._settings.instructions is not None or quote.source == "quoted_text"
-        if (
-            is_wanted
-            or not is_translation(content, quote.piece)
-            or not is_translation(content, own_words)
-        ):
-            return content
-        return redact(quote.piece)
-
-    def _faithful(self, content: str, quote: _Quote) -> str:
-        """Return the content, or the user's own quote if the content tells less than half of it and lost
-        what matters: words beside a secret, which models leave out with it, or a denial."""
-        if self._settings.instructions or quote.source != "user_assertion":
-            return content
-        words = redact(quote.piece)
-        around = _WITH_SECRET.sub(" ", words)
-        # A denial between sentences may take back what was said before it.
-        is_denial = denies(around) and not denies(content) and not _SENTENCES.search(around)
-        if around == words and not is_denial:
-            return content
-        whole = statement(around)
-        share = whole.coverage(statement(content).topics)
-        return content if len(whole.topics) < MIN_TOPICS or share >= _MIN_SHARE else words
 
     def _quote(self, evidence: str) -> _Quote | None:
         """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats
@@ -416,24 +333,22 @@ class _Turn:
         for message, witness in self._results:
             if piece := witness.piece(evidence):
                 return _Quote("tool_result", piece, message)
-        for accepted in self._accepted:
-            if piece := accepted.witness.own_piece(evidence):
-                words = normalise(_visible_text(accepted.message))
-                return _Quote("user_accepted_assistant_proposal", words, accepted.message, piece)
         for message, witness in self._findings:
             if piece := witness.piece(evidence):
                 return _Quote("verified_assistant_finding", piece, message)
         return None
 
-    def _accepting(self, content: str, quote: _Quote) -> _Quote:
-        """Return the quote with what it accepts, if the content says what the assistant proposed."""
-        if quote.source != "user_assertion":
+    def _answering(self, content: str, quote: _Quote) -> _Quote:
+        """Return the quote with the assistant's words that it answers, if the content tells more of these
+        than of its own message."""
+        answered = self._answered.get(quote.message.id)
+        if quote.source != "user_assertion" or answered is None:
             return quote
-        for accepted in self._accepted:
-            if accepted.message is quote.message and accepted.is_told_by(content):
-                source: Source = "user_accepted_assistant_proposal"
-                return replace(quote, source=source, accepted=normalise(accepted.proposal))
-        return quote
+        told, own = (set(raw_topics(text)) for text in (content, quote.message.text))
+        if len((told - own) & set(raw_topics(answered))) <= len(told & own):
+            return quote
+        source: Source = "user_accepted_assistant_proposal"
+        return replace(quote, source=source, accepted=normalise(answered))
 
     def _without_dates(self, content: str) -> str:
         """Return the content without dates that the turn names in relation to its day."""
@@ -447,22 +362,17 @@ class _Turn:
         return source != "quoted_text"
 
 
-def _acceptances(before: Sequence[Message], dialogue: Sequence[Message]) -> Iterator[_Acceptance]:
-    """Yield the messages of the turn that accept what the assistant said just before them."""
-    newest: Message | None = before[-1] if before else None
+def _answered(before: Sequence[Message], dialogue: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    """Yield the user's messages that follow words of the assistant's, by id, with these words."""
+    newest = before[-1] if before else None
     for message in dialogue:
         is_answer = newest is not None and newest.role is Role.ASSISTANT
-        if message.role is Role.USER and newest is not None and is_answer and accepts(message.text):
-            is_before = newest in before
-            text = _text_before(newest) if is_before else _visible_text(newest)
-            yield _Acceptance(message, text, Witness(text))
+        if message.role is Role.USER and newest is not None and is_answer:
+            yield message.id, _text_before(newest) if newest in before else _visible_text(newest)
         newest = message
 
 
-# Similar entries
-
-
-Vector = Sequence[float]
+# What an entry does to the known ones
 
 
 @dataclass(frozen=True)
@@ -470,145 +380,59 @@ class Selection:
     """A candidate that is to be stored. `supersedes`: the stored entries that it replaces."""
 
     candidate: Candidate
-    vector: tuple[float, ...] | None = None
     supersedes: tuple[str, ...] = ()
 
 
 def select(
     candidates: Sequence[Candidate],
-    vectors: Sequence[tuple[float, ...] | None],
-    similar: Sequence[SimilarEntry],
-    least: float | None,
+    known: Sequence[MemoryEntry],
+    standing: Mapping[str, MemoryEntry],
     said_at: datetime,
-    by_words: Sequence[MemoryEntry] = (),
-    known_entries: Sequence[MemoryEntry] = (),
 ) -> list[Selection]:
-    """Return the candidates that are new. `least`: the cosine at which two are the same; None: nothing is
-    dropped. `similar`: stored entries like them (`SimilarEntry.place`: the candidate's); `by_words`: stored
-    ones with some of their words; `known_entries`: those that the extractor was shown, in its order.
-    `said_at`: the time of the candidates' turn; stored entries may be from a later one."""
+    """Return the candidates that are new, each with what it replaces (docs/behaviour.md#known-entries).
+    `known`: the entries that the extractor was shown, in its order; `standing`: those of them that still
+    stand, by id; `said_at`: the time of the candidates' turn."""
+    current = {
+        number: standing[entry.id]
+        for number, entry in enumerate(known, 1)
+        if entry.id in standing and standing[entry.id].content == entry.content
+    }
     selections: list[Selection] = []
-    for place, (candidate, vector) in enumerate(zip(candidates, vectors, strict=True)):
-        nearest = [s for s in similar if s.place == place]
-        near = {e.id: _verdict_by_words(candidate, e, said_at) for e in by_words}
-        near |= {s.id: _verdict(candidate, s, said_at) for s in nearest}
-        near |= _claimed_verdicts(candidate, known_entries, [*by_words, *nearest], near, said_at)
-        if _Verdict.OUTDATED in near.values():
-            continue
-        same = _Verdict.SAME in near.values()
-        if least is not None and (same or _is_repeated(candidate, vector, selections, least)):
-            continue
-        over = {_Verdict.SUPERSEDES} if least is None else {_Verdict.SUPERSEDES, _Verdict.VOUCHES}
-        ids = [id for id, verdict in near.items() if verdict in over]
-        shorter = [s for s in selections if least is not None and _says_all(candidate, s.candidate)]
-        for each in shorter:
-            selections.remove(each)
-            ids += each.supersedes
-        selections.append(Selection(candidate, vector, tuple(dict.fromkeys(ids))))
+    for candidate in candidates:
+        same = [e for e in _named(candidate.same, current) if _repeats(candidate, e)]
+        replaced = [
+            e for e in _named(candidate.replaces, current) if _may_replace(candidate, e, said_at)
+        ]
+        vouched = [e for e in same if candidate.verified and not e.verified]
+        if replaced or vouched or not same:
+            ids = [e.id for e in (*replaced, *(same if replaced else vouched))]
+            selections.append(Selection(candidate, tuple(dict.fromkeys(ids))))
     return selections
 
 
-def _says_all(candidate: Candidate, other: Candidate) -> bool:
-    """Return whether a candidate can stand for another one of its turn."""
-    is_as_good = candidate.verified or not other.verified
-    return is_as_good and adds_nothing(other.content, candidate.content)
+def _named(numbers: Sequence[int], current: Mapping[int, MemoryEntry]) -> Sequence[MemoryEntry]:
+    return [current[number] for number in numbers if number in current]
 
 
-_REPLACING = frozenset({Relation.AGAINST, Relation.MORE})
-
-
-class _Verdict(Enum):
-    """The relation of a candidate to a similar stored entry."""
-
-    SAME = auto()
-    BESIDE = auto()
-    SUPERSEDES = auto()
-    VOUCHES = auto()
-    """It says the same, and is verified now."""
-    OUTDATED = auto()
-    """A stored entry contradicts it and was said later."""
-
-
-def _verdict(candidate: Candidate, entry: SimilarEntry, said_at: datetime) -> _Verdict:
-    """Compare the two. If only one of them can hold, the later one wins, unless it is unverified and the
-    other verified: both are then kept, the doubtful one with its label."""
-    mine = relation(candidate.content, entry.content, candidate.evidence, candidate.context)
-    if entry.created_at > said_at:
-        theirs = relation(entry.content, candidate.content, entry.evidence)
-        doubtful = candidate.verified and not entry.verified
-        if theirs in _REPLACING and not doubtful:
-            return _Verdict.OUTDATED
-        return _Verdict.SAME if theirs is mine is Relation.SAME else _Verdict.BESIDE
-    if mine in _REPLACING:
-        doubtful = entry.verified and not candidate.verified
-        return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
-    if mine is Relation.OTHER:
-        return _Verdict.BESIDE
-    return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
-
-
-def _verdict_by_words(candidate: Candidate, entry: MemoryEntry, said_at: datetime) -> _Verdict:
-    """Compare the two by their words only, which say less than vectors: in doubt both are kept."""
-    new, old = candidate.content, entry.content
-    if entry.created_at > said_at:
-        is_outdated = replaces(old, new, entry.evidence) and (
-            entry.verified or not candidate.verified
-        )
-        if is_outdated:
-            return _Verdict.OUTDATED
-    elif replaces(new, old, candidate.evidence, candidate.context):
-        doubtful = entry.verified and not candidate.verified
-        return _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
-    if not adds_nothing(new, old):
-        return _Verdict.BESIDE
-    return _Verdict.VOUCHES if candidate.verified and not entry.verified else _Verdict.SAME
-
-
-def _claimed_verdicts(
-    candidate: Candidate,
-    known_entries: Sequence[MemoryEntry],
-    stored: Sequence[MemoryEntry | SimilarEntry],
-    verdicts: Mapping[str, _Verdict],
-    said_at: datetime,
-) -> dict[str, _Verdict]:
-    """Return the verdicts on the known entries of which the extractor says that the candidate replaces or
-    repeats them, as far as the words allow it. Only what still stands as it was shown counts."""
-    by_number = dict(enumerate(known_entries, 1))
-    current = {e.id: e for e in stored}
-    claimed: dict[str, _Verdict] = {}
-    for number in (*candidate.same, *candidate.replaces):
-        entry = current.get(by_number[number].id) if number in by_number else None
-        if (
-            entry is None
-            or entry.content != by_number[number].content
-            or entry.created_at > said_at
-        ):
-            continue
-        doubtful = entry.verified and not candidate.verified
-        if number in candidate.replaces:
-            if may_replace(candidate.content, entry.content, candidate.evidence, candidate.context):
-                claimed[entry.id] = _Verdict.BESIDE if doubtful else _Verdict.SUPERSEDES
-            elif verdicts.get(entry.id) is _Verdict.SAME and candidate.hash != hash_of(
-                entry.content
-            ):
-                claimed[entry.id] = _Verdict.BESIDE
-        elif says_the_same(candidate.content, entry.content, candidate.evidence, entry.evidence):
-            vouches = candidate.verified and not entry.verified
-            claimed[entry.id] = _Verdict.VOUCHES if vouches else _Verdict.SAME
-    return claimed
-
-
-def _is_repeated(
-    candidate: Candidate, vector: Vector | None, selections: Sequence[Selection], least: float
-) -> bool:
-    """Return whether another entry of the same turn says the same already."""
-    if any(adds_nothing(candidate.content, other.candidate.content) for other in selections):
-        return True
-    if vector is None:
+def _repeats(candidate: Candidate, entry: MemoryEntry) -> bool:
+    """Return whether an entry says what a candidate says, since what is dropped cannot be taken back: it has
+    every number and identifier of it, and half of its words."""
+    stored = [entry.content, entry.evidence]
+    if missing_anchors(candidate.content, stored) or _is_of_another_thing(candidate, entry):
         return False
-    return any(
-        other.vector is not None
-        and (cosine(vector, other.vector) or 0.0) >= least
-        and relation(candidate.content, other.candidate.content) is Relation.SAME
-        for other in selections
-    )
+    topics = set(raw_topics(candidate.content))
+    return 2 * len(topics.intersection(raw_topics(" ".join(stored)))) >= len(topics)
+
+
+def _may_replace(candidate: Candidate, entry: MemoryEntry, said_at: datetime) -> bool:
+    """Return whether a candidate may take the place of an entry: it was said later, it is no less certain,
+    and it does not name another thing by its code."""
+    if entry.created_at > said_at or (entry.verified and not candidate.verified):
+        return False
+    return not _is_of_another_thing(candidate, entry)
+
+
+def _is_of_another_thing(candidate: Candidate, entry: MemoryEntry) -> bool:
+    """Return whether both name things by codes, and none of them is the same."""
+    new, old = codes(candidate.content), codes(entry.content)
+    return bool(new and old) and new.isdisjoint(old)

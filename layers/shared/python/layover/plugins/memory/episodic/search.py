@@ -14,7 +14,7 @@ from layover.declare.memory import EpisodicMemory
 from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import Tool, tool
 from layover.plugins.memory.semantic import query as recall
-from layover.plugins.memory.semantic.cosines import MIN_COSINE, min_cosine
+from layover.plugins.memory.semantic.cosines import min_cosine
 from layover.plugins.memory.semantic.embedding import Vectors, embed
 from layover.ports import Clock, Embedder
 from layover.ports.memory.entries import EntryStore
@@ -24,8 +24,6 @@ from layover.values.runs.run import RunMeta
 
 QUERY_TIMEOUT = timedelta(seconds=2)
 """The time limit for a query's vector; after that only words are searched."""
-SIMILAR = 0.86
-"""The cosine of two entries that are alike, with most embedders. Words decide what becomes of them."""
 _MAX_QUERY = 2_000
 """Characters of a model's query."""
 _NOTHING = (
@@ -46,14 +44,6 @@ class EmbeddedQuery:
 def entry_words(text: str) -> list[str]:
     """Return the words by which entries are found; an empty list if the text has only function words."""
     return recall.topic_words(text)
-
-
-def similar_cosine(model: str | None) -> float:
-    """Return the cosine from which on two entries of this embedder are alike: 0.86 where the scale begins at
-    `MIN_COSINE`, and as far up the scale of one that squeezes it. An embedder that nobody has measured counts
-    as one of the first kind."""
-    floor = min_cosine(model)
-    return round(1 - (1 - SIMILAR) * (1 - floor) / (1 - MIN_COSINE), 3)
 
 
 def entry_query(

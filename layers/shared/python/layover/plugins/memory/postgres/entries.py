@@ -10,15 +10,14 @@ from layover.plugins.memory.episodic.search import entry_words
 from layover.plugins.memory.postgres.notes import lock_scope
 from layover.plugins.memory.postgres.recall import halfvec
 from layover.plugins.memory.text.index_words import index_words
-from layover.ports.memory.notes import StaleState
 from layover.values.memory.entry import (
     EntryCorrection,
     EntryPlace,
     EntryQuery,
     FoundEntries,
     FoundEntry,
+    KnownEntries,
     NewEntry,
-    SimilarEntries,
 )
 
 _ENTRIES = rows_of(FoundEntry)
@@ -68,27 +67,11 @@ class PostgresEntries:
         (rows,) = await self._database.run(owner, find_entries(query))
         return entries_of(rows)
 
-    async def similar_entries(
-        self,
-        owner: str,
-        agent: str,
-        vectors: Sequence[Sequence[float]],
-        model: str,
-        least: float,
-    ) -> SimilarEntries:
-        """Return, for each vector, the stored entries with at least this cosine, nearest first."""
-        query = _query("similar_entries")(
-            agent=agent,
-            vectors=dump_json(
-                [{"place": n, "embedding": halfvec(v)} for n, v in enumerate(vectors)]
-            ),
-            dimensions=len(vectors[0]) if vectors else 0,
-            model=model,
-            least=str(least),
-            most_rows=ranking.MAX_ROWS,
-        )
+    async def known_entries(self, owner: str, agent: str, ids: Sequence[str]) -> KnownEntries:
+        """Return those of these entries that are retrieved, as they stand by now, by id."""
+        query = _query("known_entries")(agent=agent, ids=dump_json(list(ids)))
         (rows,) = await self._database.run(owner, query)
-        return SimilarEntries.model_validate_json(rows[0][0] or b"{}")
+        return KnownEntries.model_validate_json(rows[0][0] or b"{}")
 
     async def list_entries(
         self,
@@ -109,27 +92,17 @@ class PostgresEntries:
         (rows,) = await self._database.run(owner, query)
         return _ENTRIES.validate_json(rows[0][0] or b"[]")
 
-    async def import_entry(
-        self, owner: str, entry: NewEntry, version: int | None
-    ) -> tuple[FoundEntry, bool]:
-        """Store an entry that no thread taught. Return what is stored, and whether this call has stored it.
-        Raises StaleState."""
+    async def import_entry(self, owner: str, entry: NewEntry) -> tuple[FoundEntry, bool]:
+        """Store an entry that no thread taught. Return what is stored, and whether this call stored it."""
         _, outcome, stored = await self._database.run(
             owner,
             lock_scope(entry.agent),
             _query("import_entry")(
-                agent=entry.agent,
-                entries=dump_entries([entry]),
-                thread_id=None,
-                run_id=None,
-                entries_version=version,
+                agent=entry.agent, entries=dump_entries([entry]), thread_id=None, run_id=None
             ),
             _query("entry_by_hash")(agent=entry.agent, hash=entry.hash),
         )
-        fresh, entered = outcome[0]
-        if fresh == b"f":
-            raise StaleState
-        return FoundEntry.model_validate_json(stored[0][0] or b"{}"), entered == b"t"
+        return FoundEntry.model_validate_json(stored[0][0] or b"{}"), outcome[0][0] == b"t"
 
     async def correct_entry(self, owner: str, correction: EntryCorrection) -> FoundEntry | None:
         """Give an entry that is retrieved other words, without a vector."""

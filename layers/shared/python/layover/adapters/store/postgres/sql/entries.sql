@@ -45,24 +45,16 @@ select json_build_object(
         from best b
         cross join lateral (select * from memory_entries m where m.id = b.id offset 0) e), '[]'))
 
--- name: similar_entries
--- For each vector what is stored and as near as that, the nearest first; and the version of all that is stored.
+-- name: known_entries
+-- Those that are retrieved, as they stand by now; and the version of all that is stored.
 select json_build_object(
     'version', coalesce((select s.entries_version from memory_scopes s where s.agent = %(agent)s), 0),
-    'items', coalesce(json_agg(row_to_json(near) order by place, cosine desc, id), '[]'))
-from (
-    select v.place, e.id, e.content, e.evidence, e.verified, e.created_at,
-           case when e.model = %(model)s and vector_dims(e.embedding) = %(dimensions)s::integer
-                then nullif(1 - (e.embedding <=> v.embedding::halfvec), 'NaN') end as cosine
-    from (
-        select e.id, e.content, e.evidence, e.verified, e.created_at, e.model, e.embedding from memory_entries e
+    'items', coalesce((
+        select json_agg(json_build_object(
+            'id', e.id, 'agent', e.agent, 'thread_id', e.thread_id, {e.entries:pairs}) order by e.id)
+        from memory_entries e
         where e.agent = %(agent)s and e.superseded_by is null
-        order by e.created_at desc
-        limit %(most_rows)s::integer
-    ) e
-    cross join json_to_recordset(%(vectors)s::json) as v (place integer, embedding text)
-) near
-where cosine >= %(least)s::float8
+          and e.id in (select json_array_elements_text(%(ids)s::json))), '[]'))
 
 -- name: list_entries
 select coalesce(json_agg(row_to_json(e) order by e.created_at desc, e.id desc), '[]')
@@ -88,25 +80,16 @@ from (
 ) e
 
 -- name: import_entry
--- An entry that no thread taught. Behind `lock_scope`. Answers whether the scope is (still) the one that it was
--- compared with, and whether it was stored.
-with done as materialized (
-    select 1 as fresh
-    where %(entries_version)s::integer is null
-       or coalesce((select s.entries_version from memory_scopes s where s.agent = %(agent)s), 0)
-          = %(entries_version)s::integer
-),
+-- An entry that no thread taught. Behind `lock_scope`. Answers whether it was stored.
+with done as materialized (select 1 as fresh),
 entered as (
 -- include: insert_entries.sql
-),
-superseded as (
--- include: supersede_entries.sql
 ),
 counted_scope as (
     update memory_scopes s set entries_version = s.entries_version + 1
     where s.agent = %(agent)s and exists (select from entered)
 )
-select exists (select from done), exists (select from entered)
+select exists (select from entered)
 
 -- name: entry_by_hash
 select row_to_json(e)
