@@ -22,16 +22,12 @@ LEARNS = (
         f"compaction.{name}"
         for name in ("job", "observation_lines", "observe", "observer", "reflector", "summary")
     ),
-    *(
-        f"episodic.{name}"
-        for name in ("contradiction", "learn", "person", "rules", "subject", "succession")
-    ),
+    *(f"episodic.{name}" for name in ("learn", "rules")),
     *("profile.facts", "profile.profiles"),
     *(
         f"text.{name}"
-        for name in ("acceptance", "answers", "dates", "evidence", "groups", "languages")
+        for name in ("answers", "dates", "evidence", "quoted", "reading", "redaction")
     ),
-    *(f"text.{name}" for name in ("likeness", "opposites", "quoted", "reading", "redaction")),
 )
 """The modules of memory that a run needs once it is over, and no turn does."""
 LIMITS = {"api": (354, 46_920), "resume": (249, 32_741), "turn": (365, 46_240)}

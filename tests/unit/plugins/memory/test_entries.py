@@ -125,7 +125,9 @@ def test_kinds_that_are_worth_keeping_are_kept(kind: Any) -> None:
     assert len(check({**GOOD, "kind": kind}).candidates) == 1
 
 
-@pytest.mark.parametrize("kind", ["other", "Other", "preference", "advice", "requested"])
+@pytest.mark.parametrize(
+    "kind", ["other", "Other", "preference", "advice", "general", "task", "requested"]
+)
 def test_what_the_model_itself_calls_something_else_is_dropped(kind: str) -> None:
     assert refused({**GOOD, "kind": kind}) == [Refusal.OTHER]
 
@@ -136,7 +138,7 @@ def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> N
     settings = EpisodicMemory(instructions="Keep the weather.")
     prompt = entries.request("m", SAID, None, [], settings)
     assert prompt.output is not None
-    assert '"requested", "other"' in json.dumps(prompt.output.json_schema)
+    assert '"requested", "advice"' in json.dumps(prompt.output.json_schema)
     assert "`requested`" in str(prompt.system)
 
 

@@ -24,8 +24,8 @@ from layover.values.runs.run import RunMeta
 
 KINDS = ("symptom", "cause", "environment", "attempt", "outcome", "open")
 """Kinds of entries that are kept."""
-OTHER = "other"
-"""The kind of all that is not kept."""
+DROPPED = ("advice", "general", "task", "other")
+"""Kinds of what is not kept: it is nobody's fact, or of this moment only."""
 REQUESTED = "requested"
 """The kind of what only the author's own instructions ask for."""
 SMALLER_LIMITS = (4_000, 1_000)
@@ -100,7 +100,7 @@ _MERGE = _object(ids=_NUMBERS, marker=_MARKER, text=_TEXT, parent_id=_NUMBER_OR_
 
 TASKS = {
     "title": Task(200),
-    "extractor": Task(2_000, schema=_entries(*KINDS, OTHER)),
+    "extractor": Task(2_000, schema=_entries(*KINDS, *DROPPED)),
     "profile": Task(1_500, schema=_object(facts=_list_of(_FACT))),
     "session": Task(1_500, schema=_object(facts=_list_of(_SESSION_FACT))),
     "lesson": Task(0),
@@ -210,7 +210,7 @@ def memory_prompt(
         system = f"{system.rstrip()}\n\n{_WISHES}\n\n{instructions.strip()}\n"
     if task == "extractor" and (instructions or names_known):
         kinds = (*KINDS, REQUESTED) if instructions else KINDS
-        schema = _entries(*kinds, OTHER, names_known=names_known)
+        schema = _entries(*kinds, *DROPPED, names_known=names_known)
     output = None if schema is None else OutputSpec(name=task, json_schema=schema, strict=True)
     return Prompt(
         model=model,

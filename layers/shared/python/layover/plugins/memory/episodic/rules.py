@@ -30,7 +30,7 @@ from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.text import sanitise
 
-PROMPT_VERSION = "extractor-7"
+PROMPT_VERSION = "extractor-8"
 """Changes with `prompts/extractor.md` and `extractor_known.md`; each entry names the one that proposed it."""
 MAX_KNOWN = 20
 """Similar entries that the extractor is shown."""
