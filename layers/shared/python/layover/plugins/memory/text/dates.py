@@ -2,8 +2,10 @@
 (docs/behaviour.md#relative-dates). Pure."""
 
 import re
-from collections.abc import Iterator, Sequence
+from calendar import monthrange
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
 from layover.lazy import lazy_pattern
 
@@ -35,7 +37,7 @@ _DENSE_DAYS = {
     "一昨日": -2,
 }
 _DENSE_DAYS |= {"后天": 2, "明後日": 2, "오늘": 0, "어제": -1, "내일": 1}
-_NUMBERS = {
+NUMBER_OF = {
     word: number
     for number, line in enumerate(
         (
@@ -54,7 +56,7 @@ _NUMBERS = {
     )
     for word in line.split()
 }
-_N = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + ")"
+_N = r"(?P<n>\d{1,3}|" + "|".join(sorted(NUMBER_OF, key=len, reverse=True)) + ")"
 _UNIT = (
     r"(?P<unit>days?|weeks?|months?|years?|tage?n?|wochen?|monate?n?|jahre?n?|jours?|semaines?|mois|ans?|années?"
     r"|días?|semanas?|mes(?:es)?|años?|giorn[oi]|settiman[ae]|mes[ei]|ann[oi]|dias?|mês|anos?|д(?:ень|ня|ней)"
@@ -105,45 +107,76 @@ _MONTHS = (
 MONTH_OF = {name: n for n, line in enumerate(_MONTHS, 1) for name in line.split()}
 MONTH_OF |= {name[:3]: n for name, n in list(MONTH_OF.items()) if name.isascii()} | {"mär": 3}
 _MONTH = "(?P<month>" + "|".join(sorted(MONTH_OF, key=len, reverse=True)) + r")\.?"
+_DAY, _M, _YEAR = r"(?P<day>\d{1,2})", r"(?P<m>\d{1,2})", r"(?P<year>\d{4}|\d{2})"
 _DATES = (
-    lazy_pattern(r"\b(?P<year>\d{4})[-/](?P<m>\d{1,2})[-/](?P<day>\d{1,2})\b"),
-    lazy_pattern(r"(?P<year>\d{4})年(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]"),
-    lazy_pattern(r"\b(?P<day>\d{1,2})\.\s?(?P<m>\d{1,2})\.(?:\s?(?P<year>\d{4}))?"),
-    lazy_pattern(r"\b(?P<day>\d{1,2})/(?P<m>\d{1,2})/(?P<year>\d{4})\b"),
+    lazy_pattern(rf"\b(?P<year>\d{{4}})[-/]{_M}[-/]{_DAY}\b"),
+    lazy_pattern(rf"(?P<year>\d{{4}})年{_M}月{_DAY}[日号]"),
+    lazy_pattern(rf"(?<![\w.]){_DAY}\.\s?{_M}\.(?:\s?{_YEAR}\b)?"),
+    lazy_pattern(rf"(?<![\w/]){_DAY}(?P<slash>/){_M}/{_YEAR}\b"),
     lazy_pattern(
-        rf"\b(?P<day>\d{{1,2}})(?:\.|st|nd|rd|th|er|º)?(?: of| de| d['\u2019])? ?\b{_MONTH}"
+        rf"\b{_DAY}(?:\.|st|nd|rd|th|er|º)?(?: of| de| d['\u2019])? ?\b{_MONTH}"
         r"(?:,? (?:de )?(?P<year>\d{4}))?\b",
         re.IGNORECASE,
     ),
     lazy_pattern(
-        rf"\b{_MONTH} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,? (?P<year>\d{{4}}))?\b", re.IGNORECASE
+        rf"\b{_MONTH} (?:the )?{_DAY}(?:st|nd|rd|th)?(?:,? (?P<year>\d{{4}}))?\b", re.IGNORECASE
     ),
-    lazy_pattern(r"(?P<m>\d{1,2})月(?P<day>\d{1,2})[日号]"),
+    lazy_pattern(rf"{_M}月{_DAY}[日号]"),
 )
 _WEEK = 7
+_YEAR_AROUND = timedelta(366)
+
+
+class WrittenDate(NamedTuple):
+    """A date in a text. `days`: what it may be, each as year (None: it has none), month and day."""
+
+    start: int
+    end: int
+    days: set[tuple[int | None, int, int]]
+
+
+def written_dates(text: str) -> Iterator[WrittenDate]:
+    """Yield the dates that stand in a text as such."""
+    for pattern in _DATES:
+        for match in pattern.finditer(text):
+            groups = match.groupdict()
+            year = int(groups["year"]) if groups.get("year") else None
+            if year is not None and year < 100:
+                year += 2000
+            name, day = groups.get("month"), int(groups["day"])
+            month = MONTH_OF[name.casefold()] if name else int(groups["m"])
+            days = {(year, month, day)} | ({(year, day, month)} if groups.get("slash") else set())
+            days = {each for each in days if 1 <= each[1] <= 12 and 1 <= each[2] <= 31}
+            if days:
+                yield WrittenDate(match.start(), match.end(), days)
+
+
+def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return the text with blanks in these places."""
+    for start, end in spans:
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
 
 
 def without_resolved_dates(content: str, texts: Sequence[str], now: datetime) -> str:
-    """Return a content without the dates that one of the texts names in relation to `now`."""
-    days = {day for text in texts for day in named_days(text, now.date())}
-    if not days:
-        return content
-    spans = [
-        m.span() for pattern in _DATES for m in pattern.finditer(content) if _is_one_of(m, days)
-    ]
-    for start, end in sorted(spans, reverse=True):
-        content = f"{content[:start]} {content[end:]}"
-    return content
+    """Return a content without the dates that one of the texts names in relation to `now`, which is the time
+    where the user is, and without those of the nearest years that a text names without a year."""
+    today = now.date()
+    named = {day for text in texts for day in named_days(text, today)}
+    named.update(day for text in texts for day in _days_of_a_year(text, today))
+    days = {(year, d.month, d.day) for d in named for year in (None, d.year)}
+    return blanked(content, [(d.start, d.end) for d in written_dates(content) if d.days & days])
 
 
-def _is_one_of(match: re.Match[str], days: set[date]) -> bool:
-    groups = match.groupdict()
-    name = groups.get("month")
-    month = MONTH_OF[name.casefold()] if name else int(groups["m"])
-    year = int(groups["year"]) if groups.get("year") else None
-    return any(
-        (d.day, d.month) == (int(groups["day"]), month) and year in (None, d.year) for d in days
-    )
+def _days_of_a_year(text: str, today: date) -> Iterator[date]:
+    """Yield the days around today that a text names without a year."""
+    for year, month, day in (each for one in written_dates(text) for each in one.days):
+        if year is None:
+            for near in (today.year - 1, today.year, today.year + 1):
+                if day <= monthrange(near, month)[1]:
+                    found = date(near, month, day)
+                    if abs(found - today) <= _YEAR_AROUND:
+                        yield found
 
 
 def named_days(text: str, today: date) -> Iterator[date]:
@@ -169,7 +202,7 @@ def named_days(text: str, today: date) -> Iterator[date]:
 def _days_away(match: re.Match[str], sign: int, today: date) -> Iterator[date]:
     groups = {k.rstrip("23"): v for k, v in match.groupdict().items() if v}
     word, unit = groups["n"].casefold(), groups["unit"].casefold()
-    number = int(word) if word.isdecimal() else _NUMBERS[word]
+    number = int(word) if word.isdecimal() else NUMBER_OF[word]
     if unit[0] in "dtgд天日" or unit.startswith("jour"):
         yield today + timedelta(sign * number)
     elif unit[0] in "wsн周週":

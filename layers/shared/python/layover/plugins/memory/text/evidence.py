@@ -9,6 +9,7 @@ from layover.plugins.memory.text.forms import Form, bare
 from layover.plugins.memory.text.quoted import pieces
 from layover.plugins.memory.text.reading import GAP
 from layover.plugins.memory.text.redaction import redact
+from layover.plugins.memory.text.values import Values, has_half_of_day
 from layover.plugins.memory.text.words import UNSPACED
 
 MIN_WORDS = 4
@@ -136,11 +137,23 @@ def says_enough(piece: str) -> bool:
 
 def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
     """Return the numbers, URLs, addresses, paths and identifiers of `content` that occur in none of the
-    turn's texts, because the model made them up."""
+    turn's texts, because the model made them up. Numbers, dates and times are compared by value."""
     conversation = " \x00 ".join(map(plain_characters, texts))
     conversation_text = _MINUS.sub("-", normalise(conversation).casefold())
-    candidates = dict.fromkeys(anchors(content))
-    return [a for a in candidates if not _occurs(_MINUS.sub("-", a.casefold()), conversation_text)]
+
+    def unsaid(content: str) -> list[str]:
+        candidates = dict.fromkeys(anchors(content))
+        return [
+            a for a in candidates if not _occurs(_MINUS.sub("-", a.casefold()), conversation_text)
+        ]
+
+    content = _MINUS.sub("-", normalise(plain_characters(content)))
+    missing = unsaid(content)
+    if not missing and not has_half_of_day(content):
+        return []
+    said = Values(conversation_text)
+    missing = [a for a in unsaid(said.without(content)) if not said.names(a)]
+    return missing + said.opposed(content)
 
 
 def anchors(content: str) -> list[str]:
