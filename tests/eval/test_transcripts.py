@@ -101,7 +101,9 @@ def _deserved(turn: Turn, texts_before: list[str], proposal: Proposal) -> bool:
         "other": proposal.kind == "other",
         "unsaid": vouched and invented,
     }
-    return reasons.get(proposal.outcome, vouched and not invented)
+    # What was made up leads to the words of its quote, which may be known by then.
+    is_quote = proposal.stored_as or proposal.outcome in ("similar", "duplicate")
+    return reasons.get(proposal.outcome, vouched and (not invented or bool(is_quote)))
 
 
 def test_the_set_covers_every_topic_and_language() -> None:

@@ -179,8 +179,12 @@ def test_a_tools_words_are_no_evidence() -> None:
         "The import fails 4 times a night.",
     ],
 )
-def test_a_number_or_an_identifier_that_nobody_said_is_refused(content: str) -> None:
-    assert refused({**GOOD, "content": content}) == [Refusal.UNSAID]
+def test_a_number_or_an_identifier_that_nobody_said_leads_to_the_words_of_the_quote(
+    content: str,
+) -> None:
+    (candidate,) = check({**GOOD, "content": content}).candidates
+    assert (candidate.content, candidate.verified) == ("The nightly import of shop-7 fails with E1102 since Monday.", True)
+    assert candidate.source == "user_assertion"
 
 
 def test_the_check_stays_on_with_instructions_of_ones_own() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -51,6 +52,7 @@ def proposed(
     before: Sequence[Message] = (),
     results: Sequence[ToolText] = (),
     assistant_evidence: Any = "label",
+    now: datetime = NOW,
 ) -> Candidate | Refusal:
     """The fate of one proposal after a turn in which the user says this."""
     answer = {"entries": [{"evidence": evidence, "kind": "outcome", "content": content}]}
@@ -60,7 +62,7 @@ def proposed(
         EpisodicMemory(assistant_evidence=assistant_evidence),
         trusted=False,
         finds_out=False,
-        around=Surroundings(now=NOW, before=before, results=results),
+        around=Surroundings(now=now, before=before, results=results),
     )
     return found.candidates[0] if found.candidates else next(iter(found.refusals))
 
@@ -86,8 +88,8 @@ def test_names_and_numbers_may_come_from_before_the_turn() -> None:
     said = "It has not arrived yet, and nobody answers the phone"
     content = "Order A-1003 has not arrived yet."
     before = spoken("Where is order A-1003?", "It was sent on Monday.")
-    assert proposed(content, said, said) is Refusal.UNSAID
-    assert kept(content, said, said, before=before).verified
+    assert kept(content, said, said).content == said
+    assert kept(content, said, said, before=before).content == content
     of_log = spoken("```\nERROR order A-1003\n```", "I see.")
     assert kept(content, said, said, before=of_log).source == "quoted_text"
 
@@ -208,8 +210,84 @@ def test_a_date_may_be_counted_from_the_time_of_the_turn(content: str, said: str
         ("The fitter comes on 2026-12-05.", "the fitter comes next Friday for the pump"),
     ],
 )
-def test_another_date_is_made_up(content: str, said: str) -> None:
-    assert proposed(content, said, said) is Refusal.UNSAID
+def test_another_date_is_made_up_and_the_users_words_are_kept(content: str, said: str) -> None:
+    assert kept(content, said, said).content == said
+
+
+UTC_DAY = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "day"),
+    [
+        ("America/Los_Angeles", UTC_DAY + timedelta(hours=4), "2026-11-29"),  # 22:30 on the 28th
+        ("America/Halifax", UTC_DAY, "2026-11-29"),  # 22:30 on the 28th
+        ("Pacific/Auckland", UTC_DAY + timedelta(hours=7), "2026-11-30"),  # 22:30 on the 29th
+        ("Pacific/Auckland", UTC_DAY + timedelta(hours=9), "2026-12-01"),  # 00:30 on the 30th
+        ("UTC", UTC_DAY, "2026-11-30"),
+    ],
+)
+def test_tomorrow_is_that_of_the_user(zone: str, at: datetime, day: str) -> None:
+    now, said = at.astimezone(ZoneInfo(zone)), "the audit of the silo is tomorrow at ten"
+    for offset in (-1, 0, 1):
+        told = (datetime.fromisoformat(day) + timedelta(offset)).date().isoformat()
+        content = f"The audit of the silo is on {told}."
+        assert kept(content, said, said, now=now).content == (said if offset else content)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("The audit is on 2027-04-03.", "the audit of the silo is on April 3rd at ten"),
+        ("The audit was on 2026-04-03.", "the audit of the silo was on April 3rd at ten"),
+        ("Die Prüfung ist am 03.04.2027.", "die Prüfung des Silos ist am 3. April um zehn"),
+        ("The audit was on 2026-11-26.", "the audit of the silo was on 26.11. at ten"),
+    ],
+)
+def test_a_day_without_a_year_is_one_of_the_nearest(content: str, said: str) -> None:
+    assert kept(content, said, said).content == content
+    year = content.replace("2027", "2029").replace("2026", "2024")
+    assert kept(year, said, said).content == said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("Audyt silosu jest 28 listopada 2026.", "audyt silosu jest pojutrze o dziesiątej"),
+        ("Silo denetimi 2026-11-28.", "silo denetimi yarin sabah saat onda olacak"),
+        ("The gate is documented at https://evil.test/x.", "the gate opens twice in every hour"),
+        ("The gate runs gate_v2.", "the gate opens twice in every hour"),
+    ],
+)
+def test_what_cannot_be_compared_is_kept_in_the_words_of_the_quote(content: str, said: str) -> None:
+    found = kept(content, said, said)
+    assert (found.content, found.verified, found.source) == (said, True, "user_assertion")
+    returned = [result(said)]
+    assert kept(content, said, "What about it?", results=returned).content == said
+
+
+def test_the_words_of_a_quote_are_whole_sentences_and_no_question() -> None:
+    said = (
+        "Hello. It is not true that the pump of hall 3 leaks. May I put the copier into the lift?"
+    )
+    told = kept("Pump 7 leaks.", "that the pump of hall 3 leaks", said).content
+    assert told == "It is not true that the pump of hall 3 leaks."
+    question = proposed("The lift bears 900 kg.", "I put the copier into the lift", said)
+    assert question is Refusal.UNSAID
+
+
+def test_a_quote_that_says_nothing_a_secret_or_others_words_replace_nothing() -> None:
+    assert proposed("There are 4 pumps.", "Yes", "Yes") is Refusal.UNSAID
+    secret = "the side door has a PIN, and the PIN is 4471"
+    assert proposed("The code is 4417.", secret, secret) is Refusal.UNSAID
+    pasted = "> the pump of hall 3 leaks since May"
+    assert proposed("The pump of hall 4 leaks.", pasted[2:], f"Why?\n{pasted}") is Refusal.UNSAID
+
+
+def test_the_request_names_the_zone_of_the_user() -> None:
+    now = UTC_DAY.astimezone(ZoneInfo("America/Halifax"))
+    asked = request("m", [message("x")], None, [], EpisodicMemory(), Surroundings(now))
+    assert "Saturday 2026-11-28 22:30 America/Halifax" in asked.messages[0].text
 
 
 def test_a_date_that_does_not_exist_breaks_nothing() -> None:

@@ -27,6 +27,7 @@ from layover.plugins.memory.requests import Part, memory_model
 from layover.plugins.memory.semantic.embedding import embed
 from layover.plugins.memory.text.reading import cut, render_value
 from layover.plugins.memory.usage import embedding_usage
+from layover.plugins.memory.zones import time_of_user
 from layover.runtime import Runtime
 from layover.values.memory.context import StepUsage
 from layover.values.memory.entry import FoundEntry, KnownEntries, NewEntry
@@ -113,15 +114,16 @@ class EpisodicExtraction:
         """Return what is asked of the turn. Raises RetryableError (the database)."""
         runtime, settings = self._runtime, self._settings
         self._known = await self._find_known_entries()
+        profile = await self._profile()
         self._around = Surroundings(
-            now=self._meta.input.created_at,
+            now=time_of_user(self._snapshot, profile),
             before=self._lesson.before,
             results=tuple(trusted_results(self._agent, self._snapshot)),
         )
         return entries.part(
             memory_model(runtime, self._agent, runtime.settings.extractor_model),
             self._dialogue,
-            await self._profile(),
+            profile,
             [e.content for e in self._known],
             settings,
             self._around,

@@ -21,10 +21,17 @@ from layover.plugins.memory.requests import (
 )
 from layover.plugins.memory.text.answers import json_object, numbers_of, objects, text_of
 from layover.plugins.memory.text.dates import without_resolved_dates
-from layover.plugins.memory.text.evidence import Witness, codes, missing_anchors, normalise
+from layover.plugins.memory.text.evidence import (
+    Witness,
+    codes,
+    missing_anchors,
+    normalise,
+    says_enough,
+    sentences_around,
+)
 from layover.plugins.memory.text.index_words import raw_topics
 from layover.plugins.memory.text.reading import plain
-from layover.plugins.memory.text.redaction import redact, redact_value
+from layover.plugins.memory.text.redaction import REDACTED, redact, redact_value
 from layover.values.memory.entry import MemoryEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
@@ -47,6 +54,7 @@ _MAX_EVIDENCE = 2_000
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
 class Refusal(StrEnum):
@@ -56,7 +64,7 @@ class Refusal(StrEnum):
     """The model itself says that it is of no kind that is kept."""
     NO_EVIDENCE = "no_evidence"
     UNSAID = "unsaid"
-    """It names a number or an identifier that was not said."""
+    """It names a number or an identifier that was not said, and its quote is no statement either."""
     UNTRUSTED = "untrusted"
     """Only an assistant says so, based on tools that are not trusted, or a text that the user quotes."""
     EMPTY = "empty"
@@ -93,8 +101,8 @@ class ToolText:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """All that the extractor reads next to the words of a turn. `now`: the time of the turn; `before`: texts
-    before it, oldest first."""
+    """All that the extractor reads next to the words of a turn. `now`: the time of the turn in the user's
+    zone; `before`: texts before it, oldest first."""
 
     now: datetime | None = None
     before: Sequence[Message] = ()
@@ -135,7 +143,7 @@ def part(
     turn = [each for _, each in sorted(parts_of_turn, key=lambda pair: pair[0].created_at)]
     numbered = {str(number): text for number, text in enumerate(similar, 1)}
     parts: dict[str, Any] = (
-        {"now": around.now.strftime("%A %Y-%m-%d %H:%M UTC")} if around.now else {}
+        {"now": f"{around.now:%A %Y-%m-%d %H:%M} {around.now.tzinfo}"} if around.now else {}
     )
     parts |= {"profile": profile, "known": numbered}
     if before := readable_before(around.before):
@@ -296,7 +304,12 @@ class _Turn:
         if quote is None:
             return Refusal.NO_EVIDENCE
         if missing_anchors(self._without_dates(content), self._texts):
-            return Refusal.UNSAID
+            # Nothing is lost for its spelling: what cannot be compared is kept as it was said.
+            content = redact(sentences_around(quote.piece, self._own_texts))
+            is_own = quote.source in ("user_assertion", "tool_result")
+            is_statement = says_enough(content) and not content.endswith(_QUESTION_MARKS)
+            if not is_own or not is_statement or REDACTED in content:
+                return Refusal.UNSAID
         quote = self._answering(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.

@@ -21,6 +21,10 @@ _HANGUL = lazy_pattern("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]+")
 _MAX_WORD = 300
 """The most characters of a word that is examined, at quadratic cost. A longer word is a blob."""
 
+_MAX_SENTENCES = 500
+"""Characters of the sentences around a quote."""
+
+_SENTENCE_END = lazy_pattern(r"(?<!\d)\.(?=\s|$)|[!?](?=\s|$)|[\u3002\uff01\uff1f\u0964\u061f]")
 _SPACE = lazy_pattern(r"\s+")
 _NUMBER = lazy_pattern(r"(?:^[\-\u2212])?\d+(?:[.,:/\-]\d+)*")
 _UNIT = (
@@ -133,6 +137,18 @@ def says_enough(piece: str) -> bool:
     dense = "".join(run for pattern in (UNSPACED, _HANGUL) for run in pattern.findall(piece))
     letters = sum(c.isalpha() for c in piece) + (_DENSE - 1) * sum(c.isalpha() for c in dense)
     return words >= MIN_WORDS or letters >= MIN_LETTERS
+
+
+def sentences_around(piece: str, texts: Sequence[str]) -> str:
+    """Return the whole sentences of which one of the texts has the piece, since half a sentence may say
+    something else; the piece itself if it stands in none as it is."""
+    for text in map(normalise, texts):
+        if (at := text.find(piece)) >= 0:
+            start = max((m.end() for m in _SENTENCE_END.finditer(text, 0, at)), default=0)
+            end = _SENTENCE_END.search(text, at + len(piece) - 1)
+            whole = text[start : end.end() if end else len(text)].strip()
+            return whole if len(whole) <= _MAX_SENTENCES else piece
+    return piece
 
 
 def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:

@@ -77,6 +77,22 @@ _MARKED = lazy_pattern(r"[^\W_]*[\d_!@#$%^&*+=~]")
 _MIXED = lazy_pattern(r"(?=.*\d)(?=.*[^\W\d_])|[^\W_]+[!@#$%^&*]")
 _DIGITS = lazy_pattern(r"\d{4,}")
 _RANDOM = lazy_pattern(r"(?=\D*\d)(?=[\d_]*[^\W\d_])\w{12,}")
+_COUNTED = (
+    r"characters?|chars?|digits?|letters?|bits?|bytes?|[kmg]b|days?|weeks?|months?|years?"
+    r"|zeichen|stellen"
+)
+_MEASURED = (
+    rf"{_COUNTED}|(?:kilo|centi|milli|zenti)?m(?:et(?:er|re)s?|[èe]tres?|etros?|etri)|[kcm]?m"
+    r"|f(?:ee|oo)?t|miles?|inch(?:es)?|yards?|hours?|minutes?|seconds?|grams?|k?g|euros?|dollars?"
+    r"|cents?|pounds?|francs?|percent|degrees?"
+)
+_SIDE = r"high|long|wide|deep|thick|tall|hoch|lang|breit|tief|dick"
+_COUNT = lazy_pattern(rf"\d+(?:[.,]\d+)?\s(?:{_COUNTED})(?!\w)", re.IGNORECASE)
+_MEASURE = lazy_pattern(
+    rf"(?:\d+(?:[.,]\d+)?\s(?:{_MEASURED})|\d{{1,2}}\s[^\W\d_]+\s(?:{_SIDE}))(?!\w)", re.IGNORECASE
+)
+"""A number with its unit, "2410 metres" or "3 lanes wide", is a fact about a thing: a pass, a pin, a token. A
+password may have any words, so only its length and its age are none."""
 _WRAPPING = "\"'`.,;:!?()"
 _NO_PASSWORD = lazy_pattern(
     r"v\d[\d.]*|sha-?\d+|md5|base-?\d+|bcrypt\d*|argon2\w*|oauth2?|utf-?\d+|s3|ec2|k8s|\d+[a-z]{1,5}"
@@ -134,6 +150,8 @@ def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
     """Return the value behind a name; None if it is not a secret."""
     for link in (_FIELD, _SPOKEN, _ADJACENT):
         if separator := link.match(text, name.end()):
+            if _is_measured(name[0], text, separator.end()):
+                return None
             value = _VALUE.match(text, separator.end())
             if value is None or link is _FIELD:
                 return value
@@ -144,6 +162,12 @@ def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
                 secret = _follows_name(name[0], bare)
             return value if secret else None
     return None
+
+
+def _is_measured(name: str, text: str, at: int) -> bool:
+    """Return whether a number with a unit stands here. `PIN` in capitals is no thing that has one."""
+    is_thing = name != "PIN" and not _PASSWORD.search(name)
+    return (_MEASURE if is_thing else _COUNT).match(text, at) is not None
 
 
 def _follows_name(name: str, bare: str) -> bool:
