@@ -17,23 +17,25 @@ _IS_OF_TIME = lazy_pattern(r"time|zone", re.IGNORECASE)
 
 def time_of_user(snapshot: RunSnapshot, profile: Any) -> datetime:
     """Return the time at which a run was started, in its user's zone."""
-    pinned = next((step.base.metadata for step in snapshot.steps if step.base), None)
-    asked = snapshot.meta.input
-    return asked.created_at.astimezone(zone_of(asked, pinned, profile))
+    metadata = next((step.base.metadata for step in snapshot.steps if step.base), None)
+    message = snapshot.meta.input
+    return message.created_at.astimezone(zone_of(message, metadata, profile))
 
 
-def zone_of(message: Message, *known: Any) -> tzinfo:
-    """Return the zone that the context of a run's input names, else the first of `known` that names one (the
+def zone_of(message: Message, *others: Any) -> tzinfo:
+    """Return the zone that the context of a run's input names, else the first of `others` that names one (the
     thread's metadata, the profile). UTC if none does, or if there is no such zone."""
     context = [part.data for part in message.content if is_context(part)]
-    for value in (context, *known):
-        for text in _texts(value):
-            for name in _NAME.findall(text):
-                try:
-                    return ZoneInfo(name)
-                except (OSError, ValueError, LookupError):
-                    continue
-    return UTC
+    texts = (text for value in (context, *others) for text in _texts(value))
+    names = (name for text in texts for name in _NAME.findall(text))
+    return next(filter(None, map(_zone, names)), UTC)
+
+
+def _zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        return None
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -47,7 +49,7 @@ def _texts(value: Any) -> Iterator[str]:
         for key, item in value.items():
             if re.sub(r"[\W_]", "", str(key)).casefold() in _FIELDS:
                 yield str(item)
-        if isinstance(described := value.get("value"), str):
-            yield from _texts(f"{value.get('description')}: {described}")
+        if isinstance(content := value.get("value"), str):
+            yield from _texts(f"{value.get('description')}: {content}")
         else:
-            yield from _texts(described)
+            yield from _texts(content)

@@ -64,7 +64,7 @@ class Refusal(StrEnum):
     """The model itself says that it is of no kind that is kept."""
     NO_EVIDENCE = "no_evidence"
     UNSAID = "unsaid"
-    """It names a number or an identifier that was not said, and its quote is no statement either."""
+    """It names a number or an identifier that was not said, and its quote states nothing either."""
     UNTRUSTED = "untrusted"
     """Only an assistant says so, based on tools that are not trusted, or a text that the user quotes."""
     EMPTY = "empty"
@@ -304,11 +304,8 @@ class _Turn:
         if quote is None:
             return Refusal.NO_EVIDENCE
         if missing_anchors(self._without_dates(content), self._texts):
-            # Nothing is lost for its spelling: what cannot be compared is kept as it was said.
-            content = redact(sentences_around(quote.piece, self._own_texts))
-            is_own = quote.source in ("user_assertion", "tool_result")
-            is_statement = says_enough(content) and not content.endswith(_QUESTION_MARKS)
-            if not is_own or not is_statement or REDACTED in content:
+            content = self._own_words(quote)
+            if not content:
                 return Refusal.UNSAID
         quote = self._answering(content, quote)
         source = quote.source
@@ -333,6 +330,14 @@ class _Turn:
             replaces=numbers_of(item.get("replaces")),
             same=numbers_of(item.get("same")),
         )
+
+    def _own_words(self, quote: _Quote) -> str:
+        """Return the sentences of a quote, for a content that cannot be compared: nothing is lost for its
+        spelling. "" if they state nothing, have a secret, or are neither the user's nor a trusted tool's."""
+        words = redact(sentences_around(quote.piece, self._own_texts))
+        is_own = quote.source in ("user_assertion", "tool_result")
+        is_statement = says_enough(words) and not words.endswith(_QUESTION_MARKS)
+        return words if is_own and is_statement and REDACTED not in words else ""
 
     def _quote(self, evidence: str) -> _Quote | None:
         """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats

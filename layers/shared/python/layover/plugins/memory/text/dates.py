@@ -162,21 +162,20 @@ def without_resolved_dates(content: str, texts: Sequence[str], now: datetime) ->
     """Return a content without the dates that one of the texts names in relation to `now`, which is the time
     where the user is, and without those of the nearest years that a text names without a year."""
     today = now.date()
-    named = {day for text in texts for day in named_days(text, today)}
-    named.update(day for text in texts for day in _days_of_a_year(text, today))
-    days = {(year, d.month, d.day) for d in named for year in (None, d.year)}
+    all_days = {day for text in texts for day in named_days(text, today)}
+    all_days.update(day for text in texts for day in _days_of_a_year(text, today))
+    days = {(year, d.month, d.day) for d in all_days for year in (None, d.year)}
     return blanked(content, [(d.start, d.end) for d in written_dates(content) if d.days & days])
 
 
 def _days_of_a_year(text: str, today: date) -> Iterator[date]:
     """Yield the days around today that a text names without a year."""
-    for year, month, day in (each for one in written_dates(text) for each in one.days):
-        if year is None:
-            for near in (today.year - 1, today.year, today.year + 1):
-                if day <= monthrange(near, month)[1]:
-                    found = date(near, month, day)
-                    if abs(found - today) <= _YEAR_AROUND:
-                        yield found
+    yearless = {day[1:] for one in written_dates(text) for day in one.days if day[0] is None}
+    for month, day in yearless:
+        for year in range(today.year - 1, today.year + 2):
+            is_one = day <= monthrange(year, month)[1]
+            if is_one and abs(date(year, month, day) - today) <= _YEAR_AROUND:
+                yield date(year, month, day)
 
 
 def named_days(text: str, today: date) -> Iterator[date]:

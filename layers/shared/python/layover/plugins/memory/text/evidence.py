@@ -167,9 +167,9 @@ def missing_anchors(content: str, texts: Sequence[str]) -> list[str]:
     missing = unsaid(content)
     if not missing and not has_half_of_day(content):
         return []
-    said = Values(conversation_text)
-    missing = [a for a in unsaid(said.without(content)) if not said.names(a)]
-    return missing + said.opposed(content)
+    values = Values(conversation_text)
+    missing = [a for a in unsaid(values.without(content)) if not values.names(a)]
+    return missing + values.opposed(content)
 
 
 def anchors(content: str) -> list[str]:

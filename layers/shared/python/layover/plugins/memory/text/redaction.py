@@ -165,7 +165,7 @@ def _value_of(name: re.Match[str], text: str) -> re.Match[str] | None:
 
 
 def _is_measured(name: str, text: str, at: int) -> bool:
-    """Return whether a number with a unit stands here. `PIN` in capitals is no thing that has one."""
+    """Return whether a number with a unit stands here. `PIN` in capitals has none."""
     is_thing = name != "PIN" and not _PASSWORD.search(name)
     return (_MEASURE if is_thing else _COUNT).match(text, at) is not None
 

@@ -2,7 +2,7 @@
 (docs/behaviour.md#evidence). Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -69,13 +69,13 @@ _THOUSANDS = lazy_pattern("(?<=\\d)[\u066c\uff0c](?=\\d{3}(?!\\d))")
 
 
 class _Time(NamedTuple):
-    """A time of the day. `minutes`: those since midnight that it may mean; `marked`: it says which half of
+    """A time of the day. `minutes`: those since midnight that it may mean; `is_marked`: it says which half of
     the day."""
 
     start: int
     end: int
     minutes: set[int]
-    marked: bool
+    is_marked: bool
 
 
 class Values:
@@ -84,14 +84,13 @@ class Values:
     def __init__(self, text: str) -> None:
         text = _with_usual_marks(text)
         dates, times = list(written_dates(text)), list(_times(text))
-        named = {day for each in dates for day in each.days}
-        self._days = named | {(None, month, day) for _, month, day in named}
+        days = {day for each in dates for day in each.days}
+        self._days = days | {(None, month, day) for _, month, day in days}
         self._minutes = {m for each in times for m in each.minutes}
-        self._marked = {m for each in times if each.marked for m in each.minutes}
+        self._marked = {m for each in times if each.is_marked for m in each.minutes}
         self._runs = {run for match in _RUN.finditer(text) for run in _parts_of(match[0])}
-        rest = blanked(text, [*(d[:2] for d in dates), *(t[:2] for t in times)])
-        self._numbers = {n for match in _PLAIN.finditer(rest) for n in _readings(match[0])}
-        self._numbers.update(n for _, numbers in _compounds(rest) for n in numbers)
+        spans = [*(d[:2] for d in dates), *(t[:2] for t in times)]
+        self._numbers = set(_numbers(blanked(text, spans)))
 
     def without(self, content: str) -> str:
         """Return the content without the dates, times, telephone numbers and numbers of several parts that
@@ -113,7 +112,7 @@ class Values:
         return [
             content[each.start : each.end]
             for each in _times(content)
-            if each.marked
+            if each.is_marked
             and not each.minutes & self._minutes
             and {(m + _NOON) % _DAY for m in each.minutes} & self._marked
         ]
@@ -121,7 +120,7 @@ class Values:
 
 def has_half_of_day(content: str) -> bool:
     """Return whether a time of the content says which half of the day is meant, as 3 pm does."""
-    return any(each.marked for each in _times(content))
+    return any(each.is_marked for each in _times(content))
 
 
 def _with_usual_marks(text: str) -> str:
@@ -136,6 +135,13 @@ def _readings(number: str) -> set[Fraction]:
         return set()  # 007 is a name
     matches = (way.fullmatch(digits) for way in _WAYS)
     return {sign * Fraction(f"{_digits(m[1])}.{m[2] or 0}") for m in matches if m}
+
+
+def _numbers(text: str) -> Iterator[Fraction]:
+    for match in _PLAIN.finditer(text):
+        yield from _readings(match[0])
+    for _, numbers in _compounds(text):
+        yield from numbers
 
 
 def _compounds(text: str) -> Iterator[tuple[tuple[int, int], set[Fraction]]]:
@@ -161,20 +167,24 @@ def _of_words(number: str) -> set[Fraction]:
 def _times(text: str) -> Iterator[_Time]:
     """Yield the times of the day; a number by itself is none."""
     for match in _TIME.finditer(text):
-        groups = match.groupdict()
-        shown = [groups[name] for name in ("colon", "dot", "after_h", "after_clock")]
-        spoken = groups["offset"] or groups["clock"]
-        marked = bool(groups["am"] or groups["pm"])
-        if not (any(shown) or spoken or marked or groups["h"]):
-            continue
-        hour = int(groups["hour"]) if groups["hour"] else _HOURS[groups["word"].casefold()]
-        is_open = bool(spoken) and not marked and hour <= 12
-        if marked and hour <= 12:
-            hour = hour % 12 + (12 if groups["pm"] else 0)
-        offset = _OFFSETS[groups["offset"].casefold()] if groups["offset"] else 0
-        minute = (hour * 60 + int(next(filter(None, shown), 0)) + offset) % _DAY
-        minutes = {minute, (minute + _NOON) % _DAY} if is_open else {minute}
-        yield _Time(match.start(), match.end(), minutes, marked)
+        groups = {name: value.casefold() for name, value in match.groupdict().items() if value}
+        if not groups.keys() <= {"hour", "word"}:
+            is_marked = not groups.keys().isdisjoint({"am", "pm"})
+            yield _Time(match.start(), match.end(), _minutes(groups, is_marked), is_marked)
+
+
+def _minutes(groups: Mapping[str, str], is_marked: bool) -> set[int]:
+    """Return the minutes that a time may mean: on a clock that is read out, two of them."""
+    hour = int(groups["hour"]) if "hour" in groups else _HOURS[groups["word"]]
+    is_open = hour <= 12 and not is_marked and ("offset" in groups or "clock" in groups)
+    if is_marked and hour <= 12:
+        hour = hour % 12 + (12 if "pm" in groups else 0)
+    minutes = [
+        groups[name] for name in ("colon", "dot", "after_h", "after_clock") if name in groups
+    ]
+    offset = _OFFSETS.get(groups.get("offset", ""), 0)
+    minute = (hour * 60 + int("".join(minutes[:1]) or 0) + offset) % _DAY
+    return {minute, (minute + _NOON) % _DAY} if is_open else {minute}
 
 
 def _digits(text: str) -> str:
