@@ -72,7 +72,9 @@ async def test_it_gives_every_users_entries_a_vector(cluster: TestPostgres) -> N
     runtime = Database(database.runtime)
     (vector,) = (await HashingEmbedder().embed(["zebra 2"])).vectors
     store = PostgresEntries(runtime)
-    query = entry_query("support", EpisodicMemory(), "", datetime.now(UTC), top_k=1, vector=vector)
+    query = entry_query(
+        "support", EpisodicMemory(), "", datetime.now(UTC), top_k=1, vector=tuple(vector)
+    )
     query = query.model_copy(update={"model": "hashing/256", "least_cosine": 0.9})
     found = await store.find_entries("user-2", query)
     await runtime.close()

@@ -326,7 +326,7 @@ def named(new: str, old: MemoryEntry, *, shown: MemoryEntry | None = None, **say
     return str(list(kept[0].supersedes)) if kept else "dropped"
 
 
-LATER = {"created_at": AT + timedelta(hours=1)}
+LATER: dict[str, Any] = {"created_at": AT + timedelta(hours=1)}
 GOES = entry("Order A-1003 is in preparation.", 1)
 SHIPPED = "Order A-1003 was handed to the courier."
 
@@ -358,8 +358,8 @@ def test_what_was_changed_since_the_extractor_saw_it_is_not_replaced() -> None:
 def test_what_was_deleted_or_superseded_since_the_extractor_saw_it_is_neither_replaced_nor_repeated() -> (
     None
 ):
-    for says in ({"replaces": (1,)}, {"same": (1,)}):
-        (kept,) = entries.select([candidate(SHIPPED, **says)], [GOES], {}, AT)
+    for new in (candidate(SHIPPED, replaces=(1,)), candidate(SHIPPED, same=(1,))):
+        (kept,) = entries.select([new], [GOES], {}, AT)
         assert kept.supersedes == ()
 
 
@@ -400,9 +400,8 @@ def test_what_somebody_vouches_for_takes_the_place_of_the_same_unverified() -> N
 
 def test_what_replaces_one_entry_and_repeats_another_takes_the_place_of_both() -> None:
     other = entry("The courier has order A-1003.", 2)
-    says = {"replaces": (1,), "same": (2,)}
     known = {e.id: e for e in (GOES, other)}
-    new = candidate("The courier has order A-1003 now.", **says)
+    new = candidate("The courier has order A-1003 now.", replaces=(1,), same=(2,))
     (kept,) = entries.select([new], [GOES, other], known, AT)
     assert kept.supersedes == (GOES.id, other.id)
 

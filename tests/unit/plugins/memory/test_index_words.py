@@ -1,7 +1,7 @@
 """Words by which texts of any language are stored and found."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from layover.plugins.memory.text.index_words import alternatives, has_term, index_words, query_terms
@@ -65,6 +65,7 @@ def test_codes_and_numbers_are_whole() -> None:
 
 @examples(300)
 @given(st.text(max_size=80))
+@example("\u0640")
 def test_whatever_is_stored_is_found_by_its_own_words(text: str) -> None:
     stored = index_words(text)
     terms = query_terms(text)

@@ -105,13 +105,13 @@ _SCRIPTS = {
 
 def fold(word: str) -> str:
     """Return a word without accents and the dots of ё: people leave them out. Vowel signs of Indic scripts,
-    and й, are letters of their own."""
+    and й, are letters of their own. A word of nothing else stays as it is."""
     if word.isascii():
         return word
     plain = unicodedata.normalize("NFD", word.translate(_LETTERS))
     if _script(word) in ("LATIN", "GREEK", "ARABIC", "HEBREW"):
         plain = "".join(c for c in plain if unicodedata.category(c) != "Mn")
-    return unicodedata.normalize("NFC", plain)
+    return unicodedata.normalize("NFC", plain) or word
 
 
 @lru_cache(maxsize=10_000)
