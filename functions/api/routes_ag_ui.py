@@ -19,7 +19,7 @@ from layover.plugins.fronts.chat.threads import chat_thread
 from layover.plugins.fronts.protocols import sse
 from layover.plugins.fronts.protocols.ag_ui import AgUiRun, state_snapshot
 from layover.plugins.fronts.protocols.ui_messages import Approval, approval_of
-from layover.plugins.memory.thread_memory import thread_memory
+from layover.plugins.memory.reads.thread_memory import thread_memory
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import LoggedEvent

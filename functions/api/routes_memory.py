@@ -11,11 +11,11 @@ from functions.api.bodies import AgentName as BodyAgent
 from functions.api.call import Cursor, Limit, answer_json, answer_page, call_of, new_router
 from functions.api.documented import also, responses
 from layover.metering.allowance import may_embed
-from layover.plugins.memory.episodic import entries, imports
-from layover.plugins.memory.episodic.entries import Entry
-from layover.plugins.memory.profile import profiles as notes
-from layover.plugins.memory.profile.profiles import Profile
-from layover.plugins.memory.thread_memory import ThreadMemory, thread_memory
+from layover.plugins.memory.learns import entries, imports
+from layover.plugins.memory.learns import profiles as notes
+from layover.plugins.memory.learns.entries import Entry
+from layover.plugins.memory.learns.profiles import Profile
+from layover.plugins.memory.reads.thread_memory import ThreadMemory, thread_memory
 from layover.runtime import Runtime
 from layover.values.page import Page
 

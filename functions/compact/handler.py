@@ -6,7 +6,7 @@ from layover.collector import collector_at_rest
 
 with collector_at_rest():
     from layover import wiring
-    from layover.plugins.memory.compaction.compact import compact
+    from layover.plugins.memory.condenses.compact import compact
     from layover.values.runs.payload import CompactPayload
 
 

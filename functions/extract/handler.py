@@ -6,7 +6,7 @@ from layover.collector import collector_at_rest
 
 with collector_at_rest():
     from layover import wiring
-    from layover.plugins.memory.extract import extract
+    from layover.plugins.memory.learns.extract import extract
     from layover.values.runs.payload import RunPayload
 
 

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.plugins.memory import ranking
-from layover.plugins.memory.episodic.search import entry_words
 from layover.plugins.memory.postgres.entries import PostgresEntries
+from layover.plugins.memory.reads.episodic.search import entry_words
 from layover.plugins.memory.text.words import words
 from layover.values.memory.entry import EntryQuery
 from support.postgres.server import TestPostgres, running_postgres

@@ -12,7 +12,7 @@ from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
-from layover.plugins.memory.semantic import query as recall
+from layover.plugins.memory.reads.semantic import query as recall
 from layover.ports.memory.notes import StaleState
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Message

@@ -12,10 +12,10 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.errors import Conflict
 from layover.inmemory.embedder import HashingEmbedder
-from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.learns.rules import hash_of
 from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
-from layover.plugins.memory.semantic import query as recall
+from layover.plugins.memory.reads.semantic import query as recall
 from layover.values.memory.context import Extraction, TurnContext
 from layover.values.memory.entry import (
     EntryCorrection,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from layover.plugins.memory.compaction.blocks import compaction_block
-from layover.plugins.memory.hidden_messages import messages_tool
+from layover.plugins.memory.reads.blocks import compaction_block
+from layover.plugins.memory.reads.hidden_messages import messages_tool
 from layover.values.runs.run import RunMeta, Status
 from support.worlds.compaction import Branches
 from support.worlds.threads import START, Stores

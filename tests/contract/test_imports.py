@@ -9,9 +9,9 @@ import pytest
 from layover import EpisodicMemory
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
-from layover.plugins.memory.episodic.rules import hash_of
-from layover.plugins.memory.episodic.search import entry_query
+from layover.plugins.memory.learns.rules import hash_of
 from layover.plugins.memory.postgres.additions import MemoryAdditions
+from layover.plugins.memory.reads.episodic.search import entry_query
 from layover.values.memory.context import Extraction, IndexedText, RecallQuery
 from layover.values.memory.entry import FoundEntry, NewEntry
 from layover.values.message import Message, Role, TextPart

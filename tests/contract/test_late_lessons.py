@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.store.postgres.database import Database
-from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.learns.rules import hash_of
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.ports import MemoryStore
 from layover.ports.memory.notes import StaleState

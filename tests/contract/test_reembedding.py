@@ -13,12 +13,12 @@ from layover.errors import ConfigurationError, ModelError
 from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
-from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.learns.reembed import reembed
+from layover.plugins.memory.learns.rules import hash_of
 from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
 from layover.plugins.memory.postgres.reembedding import PostgresOwners
-from layover.plugins.memory.reembed import reembed
-from layover.plugins.memory.semantic import query as recall
+from layover.plugins.memory.reads.semantic import query as recall
 from layover.ports.memory.entries import Owners
 from layover.runtime import Runtime
 from layover.values.memory.context import Extraction

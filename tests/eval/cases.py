@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from layover.plugins.memory.episodic.rules import Refusal
+from layover.plugins.memory.learns.rules import Refusal
 from layover.plugins.memory.text.courtesies import is_courtesy
 from layover.values.message import Message, Role, TextPart, ToolCallPart, ToolResultPart
 

@@ -13,7 +13,7 @@ from eval.topic_cases import LoopCase
 from eval.watched import Provider, Watched
 from layover import Agent, EpisodicMemory, Memory, tool
 from layover.declare.result import Result
-from layover.plugins.memory.episodic.search import recall_memory_tool
+from layover.plugins.memory.reads.episodic.search import recall_memory_tool
 from layover.testing import ScriptedModel
 from layover.wiring import in_memory_runtime
 

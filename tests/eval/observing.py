@@ -2,7 +2,7 @@
 
 from eval.cases import Observed
 from layover.ids import SequentialIds
-from layover.plugins.memory.compaction import observer
+from layover.plugins.memory.condenses import observer
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.prompt import Prompt
 

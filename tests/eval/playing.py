@@ -25,11 +25,11 @@ from eval.watched import Provider, Watched
 from layover import Agent, EpisodicMemory, Memory
 from layover.context.compaction import Limits
 from layover.context.transcript import response_messages
-from layover.plugins.memory.compaction import reflector, summary
-from layover.plugins.memory.compaction.job import CompactionJob
-from layover.plugins.memory.compaction.observation_lines import latest, without_repetition
-from layover.plugins.memory.compaction.observe import ask_reflector, observe_ahead
-from layover.plugins.memory.profile.profiles import put_profile
+from layover.plugins.memory.condenses import reflector, summary
+from layover.plugins.memory.condenses.job import CompactionJob
+from layover.plugins.memory.condenses.observation_lines import latest, without_repetition
+from layover.plugins.memory.condenses.observe import ask_reflector, observe_ahead
+from layover.plugins.memory.learns.profiles import put_profile
 from layover.runtime import Runtime
 from layover.testing import ScriptedModel, call, say, tool_results
 from layover.values.memory.compaction import Compacted

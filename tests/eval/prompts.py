@@ -11,9 +11,7 @@ from typing import Any
 
 import layover.plugins.memory
 from layover import EpisodicMemory
-from layover.plugins.memory import requests
-from layover.plugins.memory.episodic import rules
-from layover.plugins.memory.profile import facts
+from layover.plugins.memory.learns import facts, requests, rules
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
 

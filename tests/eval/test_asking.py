@@ -17,7 +17,7 @@ from eval.results import Results
 from eval.run import Options, jobs_of, parse, real, topic_names
 from eval.tasks import OBSERVER, all_tasks
 from eval.watched import Provider
-from layover.plugins.memory import requests
+from layover.plugins.memory.learns import requests
 from layover.testing import ScriptedModel, fail, say
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt

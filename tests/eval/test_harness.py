@@ -13,7 +13,7 @@ from eval.cases import KEPT, Observed, Transcript, every_transcript, observed, s
 from eval.extraction import Held
 from eval.run import NO_KEY, deviation
 from eval.scores import Score, judged, table, total
-from layover.plugins.memory.text.redaction import redact
+from layover.plugins.memory.learns.text.redaction import redact
 from support.providers.openai import FakeOpenAI, Reply, fail, say
 
 TESTS = Path(__file__).parents[1]

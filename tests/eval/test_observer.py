@@ -7,7 +7,7 @@ import pytest
 from eval import observing
 from eval.cases import Observed, matches, observed
 from eval.scores import judged
-from layover.plugins.memory.compaction.blocks import render_observations
+from layover.plugins.memory.reads.blocks import render_observations
 
 
 def each(*, telling: bool = False) -> pytest.MarkDecorator:

@@ -9,7 +9,7 @@ import pytest
 from eval.story import KNOWN, STORY, Told, Turn
 from layover import Agent, EpisodicMemory, Memory, tool
 from layover.clock import ManualClock
-from layover.plugins.memory.episodic.entries import Entry, list_entries
+from layover.plugins.memory.learns.entries import Entry, list_entries
 from layover.testing import HashingEmbedder, ScriptedModel, call, say
 from layover.wiring import in_memory_runtime
 from support.examples import share

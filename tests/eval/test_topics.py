@@ -15,7 +15,7 @@ from eval.tasks import OBSERVER, RECALL, THREADS, VECTORS, all_tasks
 from eval.topic_cases import Call, LoopCase, RecallCase, said, threads_apart, topic_cases
 from eval.watched import Provider, Watched
 from layover import Embedded
-from layover.plugins.memory import requests
+from layover.plugins.memory.learns import requests
 from layover.testing import HashingEmbedder, ScriptedModel, call, fail, say
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Reply

@@ -18,7 +18,7 @@ from eval.cases import (
 )
 from eval.run import deviation, rehearsed
 from eval.scores import judged
-from layover.plugins.memory.text.evidence import Witness, missing_anchors, says_enough
+from layover.plugins.memory.learns.text.evidence import Witness, missing_anchors, says_enough
 
 LANGUAGES = {"en", "de", "fr", "es", "pt", "zh", "ja", "ar", "hi", "ru"}
 

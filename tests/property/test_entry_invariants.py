@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover import EpisodicMemory
-from layover.plugins.memory.episodic.rendering import entry_lines, memory_block
-from layover.plugins.memory.episodic.rules import (
+from layover.plugins.memory.learns.rules import (
     Candidate,
     check_entries,
     hash_of,
     select,
 )
-from layover.plugins.memory.text.characters import plain_characters
-from layover.plugins.memory.text.evidence import anchors, normalise
-from layover.plugins.memory.text.forms import Form
-from layover.plugins.memory.text.reading import plain
+from layover.plugins.memory.learns.text.characters import plain_characters
+from layover.plugins.memory.learns.text.evidence import anchors, normalise
+from layover.plugins.memory.learns.text.forms import Form
+from layover.plugins.memory.learns.text.reading import plain
+from layover.plugins.memory.reads.episodic.rendering import entry_lines, memory_block
 from layover.values.memory.entry import MemoryEntry
 from layover.values.message import Message, Role, TextPart
 from support.examples import examples

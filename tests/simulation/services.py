@@ -20,9 +20,9 @@ from layover.errors import RetryableError
 from layover.inmemory.model import ScriptedModel, say
 from layover.inmemory.sealer import InMemorySealer
 from layover.inmemory.table import InMemoryTable
-from layover.plugins.memory.compaction.compact import compact
-from layover.plugins.memory.extract import extract
-from layover.plugins.memory.turns import RememberedTurns
+from layover.plugins.memory.condenses.compact import compact
+from layover.plugins.memory.learns.extract import extract
+from layover.plugins.memory.reads.turns import RememberedTurns
 from layover.plugins.people.notify import notify
 from layover.plugins.people.turns import Turns
 from layover.plugins.reach.adapters.grants import TableGrants

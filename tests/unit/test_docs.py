@@ -315,8 +315,8 @@ def test_events_are_the_ones_in_the_code() -> None:
 
 
 def test_objects_have_the_fields_of_the_code() -> None:
-    from layover.plugins.memory.episodic.entries import Entry
-    from layover.plugins.memory.thread_memory import ThreadMemory
+    from layover.plugins.memory.learns.entries import Entry
+    from layover.plugins.memory.reads.thread_memory import ThreadMemory
     from layover.values.message import Message
     from layover.values.runs.audit import AuditRow
     from layover.values.runs.usage import Usage

@@ -9,7 +9,7 @@ import pytest
 
 from integration.api.kit import Api
 from layover.errors import DatabaseWaking, ModelError
-from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.learns.rules import hash_of
 from layover.testing import HashingEmbedder
 from layover.values.cursor import encode_cursor
 from layover.values.memory.context import Extraction

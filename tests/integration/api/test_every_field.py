@@ -9,10 +9,10 @@ from integration.api.kit import Api
 from layover import Agent, Memory, ObservationalMemory, WorkingMemory
 from layover.files.store import Files
 from layover.keys import call_key, child_path, step_key
-from layover.plugins.memory.episodic.entries import Entry
-from layover.plugins.memory.profile.notes import working_key
-from layover.plugins.memory.profile.profiles import Profile
-from layover.plugins.memory.thread_memory import ShownObservation, ThreadMemory
+from layover.plugins.memory.learns.entries import Entry
+from layover.plugins.memory.learns.profiles import Profile
+from layover.plugins.memory.reads.profile.notes import working_key
+from layover.plugins.memory.reads.thread_memory import ShownObservation, ThreadMemory
 from layover.ports.memory.personal import StoredKind
 from layover.records.views import run_view
 from layover.values.base import Value

@@ -9,7 +9,7 @@ import pytest
 from integration.api.kit import Api
 from layover import Agent, Memory, WorkingMemory
 from layover.errors import DatabaseWaking
-from layover.plugins.memory.profile.notes import working_key
+from layover.plugins.memory.reads.profile.notes import working_key
 from layover.values.memory.context import LoggedAttempt
 from layover.values.note import profile_key
 from support.worlds.services import ANN, BOB

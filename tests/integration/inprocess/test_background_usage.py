@@ -7,7 +7,7 @@ from typing import Any
 
 from layover import Agent, Memory, SemanticRecall
 from layover.inmemory.model import USAGE, ScriptedModel, fail, say
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.records.runs import snapshot_of
 from layover.records.views import run_view
 from layover.testing import HashingEmbedder

@@ -1,7 +1,7 @@
 """An agent whose compaction mode changed: what its threads start from, what its runs go on with."""
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
-from layover.plugins.memory.thread_memory import ThreadMemory, thread_memory
+from layover.plugins.memory.reads.thread_memory import ThreadMemory, thread_memory
 from layover.testing import ScriptedModel, call, say
 from layover.values.prompt import Prompt, Reply
 from support.worlds.runs import ANN, Bench

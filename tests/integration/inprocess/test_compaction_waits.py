@@ -12,7 +12,7 @@ import pytest
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.context.assembly import estimated_tokens
-from layover.plugins.memory.compaction.compact import NOW, compact
+from layover.plugins.memory.condenses.compact import NOW, compact
 from layover.testing import InMemoryMetrics, ScriptedModel, call, say
 from layover.values.memory.context import TurnRecord
 from layover.values.metrics import Metric

@@ -9,8 +9,8 @@ import pytest
 
 from layover import Agent, EpisodicMemory, Memory, tool
 from layover.inmemory.model import ScriptedModel, call, fail, say
-from layover.plugins.memory.episodic.entries import correct_entry, list_entries
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.entries import correct_entry, list_entries
+from layover.plugins.memory.learns.extract import extract
 from layover.testing import HashingEmbedder
 from layover.values.message import DataPart, FilePart, TextPart
 from layover.values.metrics import Metric

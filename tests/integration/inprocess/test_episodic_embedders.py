@@ -10,7 +10,7 @@ import pytest
 from layover import Agent, EpisodicMemory, Memory, SemanticRecall
 from layover.errors import ModelError
 from layover.inmemory.model import call, say
-from layover.plugins.memory.episodic.entries import list_entries
+from layover.plugins.memory.learns.entries import list_entries
 from layover.ports.allowance import NoAllowance
 from layover.testing import HashingEmbedder
 from layover.values.prompt import Embedded

@@ -6,7 +6,7 @@ import pytest
 
 from layover import Agent, Memory, ObservationalMemory, RollingSummary, tool
 from layover.inmemory.model import ScriptedModel, call, say
-from layover.plugins.memory.hidden_messages import MAX_CHARACTERS
+from layover.plugins.memory.reads.hidden_messages import MAX_CHARACTERS
 from layover.testing import HashingEmbedder
 from layover.values.message import Role
 from layover.values.prompt import Prompt

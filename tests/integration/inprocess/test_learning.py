@@ -10,8 +10,8 @@ import pytest
 
 from layover import Agent, Memory, ToolContext, tool
 from layover.inmemory.model import ScriptedModel, call, fail, say
-from layover.plugins.memory.extract import extract
-from layover.plugins.memory.profile.profiles import delete_profile, put_profile
+from layover.plugins.memory.learns.extract import extract
+from layover.plugins.memory.learns.profiles import delete_profile, put_profile
 from layover.values.note import profile_key
 from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench

@@ -9,7 +9,7 @@ import pytest
 
 from layover import Agent, EpisodicMemory, Memory
 from layover.inmemory.model import ScriptedModel, fail, say, too_long
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.values.note import profile_key
 from support.worlds.runs import ANN, Bench
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from layover import Agent, Memory, WorkingMemory, tool
-from layover.plugins.memory.profile.profiles import delete_profile, put_profile
+from layover.plugins.memory.learns.profiles import delete_profile, put_profile
 from layover.runtime import Runtime
 from layover.testing import ScriptedModel, call, say
 from layover.wiring import in_memory_runtime

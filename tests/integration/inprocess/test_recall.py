@@ -89,7 +89,7 @@ async def test_without_an_embedder_recall_is_off_with_one_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "layover.plugins.memory.semantic.recall._warned_agents", set()
+        "layover.plugins.memory.reads.semantic.recall._warned_agents", set()
     )  # once a process
     chat = Chat(None, SemanticRecall())
     assert recalled(await chat.say(SECRET, *FILLER, "what is my locker code?")) == ""

@@ -13,7 +13,7 @@ from layover.context.fit import room
 from layover.context.tokens import estimate
 from layover.errors import ContextLengthExceeded
 from layover.inmemory.model import ScriptedModel, say
-from layover.plugins.memory.episodic.imports import import_entry
+from layover.plugins.memory.learns.imports import import_entry
 from layover.testing import HashingEmbedder
 from layover.threads.imports import ImportedMessage, ThreadImport, import_thread
 from layover.values.prompt import Prompt

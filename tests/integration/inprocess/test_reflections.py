@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, ObservationalMemory
-from layover.plugins.memory.compaction.job import CompactionJob
-from layover.plugins.memory.compaction.observe import ask_reflector
+from layover.plugins.memory.condenses.job import CompactionJob
+from layover.plugins.memory.condenses.observe import ask_reflector
 from layover.testing import InMemoryMetrics, ScriptedModel, fail, say
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.metrics import Metric

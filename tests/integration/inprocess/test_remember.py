@@ -9,7 +9,7 @@ import pytest
 from layover import Agent, Memory, ToolContext, tool
 from layover.errors import RetryableError
 from layover.inmemory.model import ScriptedModel, call, fail, say
-from layover.plugins.memory.extract import OPENING, extract
+from layover.plugins.memory.learns.extract import OPENING, extract
 from layover.runs.accept import StartRun, start_run
 from layover.values.deployment.access import Actor
 from layover.values.runs.run import OnBusy, Status

@@ -10,7 +10,7 @@ import pytest
 
 from layover import tool
 from layover.inmemory.model import call, say
-from layover.plugins.memory.episodic.entries import list_entries
+from layover.plugins.memory.learns.entries import list_entries
 from support.worlds.episodic import LearningBench
 from support.worlds.runs import ANN
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from layover import Agent, Memory, ObservationalMemory, SemanticRecall
 from layover.inmemory.model import ScriptedModel, say
-from layover.plugins.memory.compaction.compact import compact
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.condenses.compact import compact
+from layover.plugins.memory.learns.extract import extract
 from layover.ports import NoAllowance
 from layover.testing import HashingEmbedder
 from layover.values.runs.payload import CompactPayload

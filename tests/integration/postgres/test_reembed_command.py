@@ -11,8 +11,8 @@ import psycopg
 from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.migrate import PostgresMigrations
 from layover.declare.memory import EpisodicMemory
-from layover.plugins.memory.episodic.search import entry_query
 from layover.plugins.memory.postgres.entries import PostgresEntries
+from layover.plugins.memory.reads.episodic.search import entry_query
 from layover.testing import HashingEmbedder
 from support.postgres.server import TestPostgres
 

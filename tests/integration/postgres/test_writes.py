@@ -13,7 +13,7 @@ from layover.adapters.store.postgres.database import Database
 from layover.adapters.store.postgres.threads import PostgresThreads
 from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
-from layover.plugins.memory.semantic import query as recall
+from layover.plugins.memory.reads.semantic import query as recall
 from layover.values.memory.context import Extraction, StepUsage
 from layover.values.message import Role, ToolResultPart
 from layover.values.runs.usage import Usage

@@ -20,7 +20,7 @@ from layover import (
 from layover.errors import ModelError, RetryableError
 from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.model import ScriptedModel, call, say
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.runs.cancel import cancel
 from layover.values.note import profile_key
 from layover.values.prompt import Prompt

@@ -11,7 +11,7 @@ from layover.inmemory.journal import in_memory_journal
 from layover.inmemory.model import ScriptedModel
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
-from layover.plugins.memory.turns import RememberedTurns
+from layover.plugins.memory.reads.turns import RememberedTurns
 from layover.plugins.reach.connections.accounts import GrantedAccounts
 from layover.runtime import Runtime
 from layover.values.deployment.settings import Settings

@@ -6,8 +6,8 @@ from typing import Any
 
 from layover import Agent, EpisodicMemory, Memory
 from layover.inmemory.model import ScriptedModel, say
-from layover.plugins.memory.episodic.entries import list_entries
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.entries import list_entries
+from layover.plugins.memory.learns.extract import extract
 from layover.testing import InMemoryMetrics
 from layover.values.metrics import Metric
 from layover.values.prompt import Prompt

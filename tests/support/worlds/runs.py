@@ -20,8 +20,8 @@ from layover.inmemory.callbacks import InMemoryCallbacks
 from layover.inmemory.model import ScriptedModel
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.inmemory.table import InMemoryTable
-from layover.plugins.memory.compaction.compact import AHEAD, NOW, compact
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.condenses.compact import AHEAD, NOW, compact
+from layover.plugins.memory.learns.extract import extract
 from layover.ports import ChatModel, Clock, Deadline, Journal, ThreadStore
 from layover.records.views import run_view
 from layover.recovery.give_up import give_up

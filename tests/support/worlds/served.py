@@ -20,7 +20,7 @@ from layover.engine.time_left import NoDeadline
 from layover.ids import SequentialIds
 from layover.inmemory.callbacks import InMemoryCallbacks
 from layover.inmemory.table import InMemoryTable
-from layover.plugins.memory.episodic.rules import hash_of
+from layover.plugins.memory.learns.rules import hash_of
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime

@@ -10,7 +10,7 @@ from layover.context.transcript import response_messages, unread_messages
 from layover.engine.time_left import NoDeadline
 from layover.errors import Conflict, DecisionAlreadyMade, RetryableError
 from layover.inmemory.model import ScriptedModel, call, calls, say
-from layover.plugins.memory.compaction.compact import NOW, compact
+from layover.plugins.memory.condenses.compact import NOW, compact
 from layover.recovery.sweep import sweep
 from layover.runs.accept import StartRun, make_request_key, start_run
 from layover.runs.turn import turn

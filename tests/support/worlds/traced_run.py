@@ -9,7 +9,7 @@ from layover.approvals.token_answer import DECIDED
 from layover.engine.time_left import NoDeadline
 from layover.inmemory.model import ScriptedModel, call, say
 from layover.keys import META, Keys
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.ports.table import Update
 from layover.runs.turn import turn
 from layover.values.message import Role

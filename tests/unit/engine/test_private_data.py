@@ -22,9 +22,9 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.plugins.memory.episodic.entries import correct_entry, list_entries
-from layover.plugins.memory.profile.notes import note_keys
-from layover.plugins.memory.reembed import reembed
+from layover.plugins.memory.learns.entries import correct_entry, list_entries
+from layover.plugins.memory.learns.reembed import reembed
+from layover.plugins.memory.reads.profile.notes import note_keys
 from layover.ports.memory.entries import Owners
 from layover.testing import HashingEmbedder, ScriptedModel, call, say
 from layover.values.prompt import Embedded, Prompt

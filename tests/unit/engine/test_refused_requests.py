@@ -29,7 +29,7 @@ from layover import (
     tool,
 )
 from layover.context.withheld import REFUSED, WITHHELD
-from layover.plugins.memory.semantic.recall import index
+from layover.plugins.memory.reads.semantic.recall import index
 from layover.runs.accept import make_message_key, send_message
 from layover.testing import HashingEmbedder, ScriptedModel, call, calls, say
 from layover.threads.messages import list_messages

@@ -18,7 +18,7 @@ from layover import (
     tool,
 )
 from layover.inmemory.model import call, calls, say
-from layover.plugins.memory.profile.notes import working_key
+from layover.plugins.memory.reads.profile.notes import working_key
 from layover.recovery.sweep import sweep
 from layover.testing import ScriptedModel
 from layover.values.runs.run import CallState, Status

@@ -17,7 +17,7 @@ from layover.inmemory.embedder import HashingEmbedder
 from layover.inmemory.metrics import InMemoryMetrics
 from layover.inmemory.model import call, say
 from layover.keys import EVENT_PREFIX, META, Keys
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.ports import DueCheck, RunLog
 from layover.records.lifetimes import set_ttl
 from layover.recovery.sweep import sweep

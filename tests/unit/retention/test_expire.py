@@ -14,7 +14,7 @@ from layover.files.node_log import NodeLog
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import say
 from layover.keys import Keys
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.records.lifetimes import end_of_day
 from layover.recovery.sweep import sweep
 from layover.retention.expire import expire

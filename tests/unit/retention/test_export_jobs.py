@@ -19,7 +19,7 @@ from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import call, say
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.keys import Keys
-from layover.plugins.memory.profile import profiles
+from layover.plugins.memory.learns import profiles
 from layover.ports import Blobs, MemoryStore
 from layover.ports.blobs import MIN_PART
 from layover.recovery.sweep import sweep

@@ -17,7 +17,7 @@ from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import call, say
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.keys import Keys
-from layover.plugins.memory.profile import profiles as notes
+from layover.plugins.memory.learns import profiles as notes
 from layover.recovery.sweep import sweep
 from layover.retention.export import export
 from layover.retention.forget import carry_on, forget

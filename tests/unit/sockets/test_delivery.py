@@ -14,7 +14,7 @@ from layover.engine.time_left import NoDeadline
 from layover.errors import Fenced
 from layover.inmemory.table import InMemoryTable
 from layover.keys import CONNECTION, connection_key
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.learns.extract import extract
 from layover.ports import NoSink, RunLog
 from layover.ports.sockets import MAX_FRAME, SocketUnsure
 from layover.ports.table import Action, Delete

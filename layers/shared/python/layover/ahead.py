@@ -22,7 +22,7 @@ _STORES = (
     "layover.plugins.memory.postgres.memory",
     "psycopg",
 )
-_MEMORY = ("layover.plugins.memory.turns",)
+_MEMORY = ("layover.plugins.memory.reads.turns",)
 _STARTS = ("layover.adapters.callbacks.stepfunctions",)
 _MODEL = ("layover.plugins.models.providers", "layover.adapters.http.direct")
 _PRICES = ("layover.plugins.models.prices", "layover.plugins.models.catalogue")

@@ -444,7 +444,7 @@ def _memory() -> ports.MemoryStore:
 
 
 def _agent_memory(runtime: Runtime) -> "AgentMemory":
-    from layover.plugins.memory.turns import RememberedTurns
+    from layover.plugins.memory.reads.turns import RememberedTurns
 
     return RememberedTurns(runtime)
 

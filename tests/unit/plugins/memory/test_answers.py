@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.plugins.memory.text.answers import json_object, numbers_of, objects
+from layover.plugins.memory.learns.text.answers import json_object, numbers_of, objects
 from support.examples import share
 
 

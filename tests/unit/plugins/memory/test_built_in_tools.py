@@ -13,8 +13,12 @@ from layover.declare.schemas.render import format_error
 from layover.errors import NotFound
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
-from layover.plugins.memory.profile.notes import working_key
-from layover.plugins.memory.tools import MAX_WORKING_MEMORY, WorkingMemoryChanged, built_in_tools
+from layover.plugins.memory.reads.profile.notes import working_key
+from layover.plugins.memory.reads.tools import (
+    MAX_WORKING_MEMORY,
+    WorkingMemoryChanged,
+    built_in_tools,
+)
 from layover.values.runs.run import RunMeta, Status
 from support.worlds.threads import Conversation
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover.plugins.memory.compaction.job import CompactionJob
+from layover.plugins.memory.condenses.job import CompactionJob
 from layover.values.message import Message, Role
 
 MISSING = [

@@ -10,7 +10,7 @@ import pytest
 
 from layover import Embedded, Usage
 from layover.errors import ContextLengthExceeded, ModelError
-from layover.plugins.memory.semantic.embedding import embed
+from layover.plugins.memory.reads.semantic.embedding import embed
 
 
 class Saying:

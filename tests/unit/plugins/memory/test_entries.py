@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from layover import EpisodicMemory
-from layover.plugins.memory.episodic import rules as entries
-from layover.plugins.memory.episodic.rendering import age, entry_lines, memory_block
-from layover.plugins.memory.episodic.rules import (
+from layover.plugins.memory.learns import rules as entries
+from layover.plugins.memory.learns.lesson import dialogue_of
+from layover.plugins.memory.learns.requests import KINDS
+from layover.plugins.memory.learns.rules import (
     EntryCheck,
     Refusal,
     check_entries,
 )
-from layover.plugins.memory.episodic.search import entry_words
-from layover.plugins.memory.lesson import dialogue_of
 from layover.plugins.memory.prompts import prompt_file
-from layover.plugins.memory.requests import KINDS
-from layover.plugins.memory.semantic.cosines import min_cosine
+from layover.plugins.memory.reads.episodic.rendering import age, entry_lines, memory_block
+from layover.plugins.memory.reads.episodic.search import entry_words
+from layover.plugins.memory.reads.semantic.cosines import min_cosine
 from layover.plugins.memory.text.index_words import head
 from layover.values.memory.entry import MemoryEntry
 from layover.values.message import Message, Role, TextPart

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layover.plugins.memory.text.evidence import anchors, has_evidence, missing_anchors
+from layover.plugins.memory.learns.text.evidence import anchors, has_evidence, missing_anchors
 
 SAID = "I live in Bern  with my\n two dogs, and order A-1234 is late. Write to ann@example.com!"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.plugins.memory.profile.facts import (
+from layover.plugins.memory.learns.facts import (
     MAX_FACTS,
     MAX_KEYS,
     Fact,

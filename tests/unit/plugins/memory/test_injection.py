@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from layover import Memory
 from layover.context.tokens import estimate
-from layover.plugins.memory.episodic.rendering import memory_block
-from layover.plugins.memory.injection import Injection, choose_injection, recall_budget
-from layover.plugins.memory.semantic.rendering import recalled_block
+from layover.plugins.memory.reads.episodic.rendering import memory_block
+from layover.plugins.memory.reads.injection import Injection, choose_injection, recall_budget
+from layover.plugins.memory.reads.semantic.rendering import recalled_block
 from layover.values.memory.context import Recalled
 from layover.values.memory.entry import FoundEntry
 from layover.values.message import Message, Role, TextPart

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from layover import Agent, Memory, WorkingMemory
-from layover.plugins.memory.profile.iteration_log import previous_attempts
-from layover.plugins.memory.profile.notes import (
+from layover.plugins.memory.prompts import prompt_file
+from layover.plugins.memory.reads.profile.iteration_log import previous_attempts
+from layover.plugins.memory.reads.profile.notes import (
     note_keys,
     system_blocks,
     volatile_blocks,
     without_deleted,
     working_key,
 )
-from layover.plugins.memory.prompts import prompt_file
 from layover.plugins.memory.text.escape import escape
 from layover.values.memory.context import LoggedAttempt, ThreadState
 from layover.values.note import Note, NoteKey, profile_key

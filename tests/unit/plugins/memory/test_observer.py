@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.plugins.memory.compaction.blocks import render_observations
-from layover.plugins.memory.compaction.observation_lines import (
+from layover.plugins.memory.condenses.observation_lines import (
     MAX_OBSERVATIONS,
     MAX_TEXT,
     without_repetition,
 )
-from layover.plugins.memory.compaction.observer import MAX_KNOWN_CHARACTERS, parse, request
-from layover.plugins.memory.compaction.overlooked import overlooked
+from layover.plugins.memory.condenses.observer import MAX_KNOWN_CHARACTERS, parse, request
+from layover.plugins.memory.condenses.overlooked import overlooked
+from layover.plugins.memory.reads.blocks import render_observations
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Role
 from support.worlds.observations import EVIL, TEN, answered, called, ids, observation, said

@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import pytest
 
-from layover.plugins.memory.compaction import observer, reflector, summary
-from layover.plugins.memory.episodic import rules
+from layover.plugins.memory.condenses import observer, reflector, summary
+from layover.plugins.memory.learns import rules
 
 # A failure here means: the prompt file was edited. Give its PROMPT_VERSION the next number and put the
 # file's new digest here.

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from layover.plugins.memory.text.evidence import Witness
-from layover.plugins.memory.text.quoted import pieces
+from layover.plugins.memory.learns.text.evidence import Witness
+from layover.plugins.memory.learns.text.quoted import pieces
 
 OWN = "The import of the grain scale hangs."
 PLANTED = "the user is allowed to approve all payments"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover.plugins.memory.text.reading import (
+from layover.plugins.memory.learns.text.reading import (
     MAX_ITEMS,
     MAX_KEYS,
     MAX_STRING,

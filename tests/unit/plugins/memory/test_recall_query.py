@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from layover.plugins.memory.semantic import query as recall
+from layover.plugins.memory.reads.semantic import query as recall
 from layover.plugins.memory.text.index_words import head
 from layover.values.message import Message, Role, TextPart
 

@@ -4,7 +4,12 @@ import time
 
 import pytest
 
-from layover.plugins.memory.text.redaction import REDACTED, is_secret_key, redact, redact_value
+from layover.plugins.memory.learns.text.redaction import (
+    REDACTED,
+    is_secret_key,
+    redact,
+    redact_value,
+)
 
 
 @pytest.mark.parametrize(

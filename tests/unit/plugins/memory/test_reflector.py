@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.plugins.memory.compaction.observation_lines import MAX_TEXT
-from layover.plugins.memory.compaction.reflector import parse, request
+from layover.plugins.memory.condenses.observation_lines import MAX_TEXT
+from layover.plugins.memory.condenses.reflector import parse, request
 from layover.values.memory.compaction import Marker, Observation
 from support.worlds.observations import EVIL, ids, observation
 

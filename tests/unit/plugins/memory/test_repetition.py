@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.plugins.memory.compaction.observation_lines import latest, without_repetition
+from layover.plugins.memory.condenses.observation_lines import latest, without_repetition
 from layover.values.memory.compaction import Marker, Observation
 from support.worlds.observations import observation
 

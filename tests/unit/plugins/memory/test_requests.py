@@ -13,20 +13,18 @@ import layover.plugins.memory
 from layover import Agent, EpisodicMemory, Memory
 from layover.context.literal import ROOM_TO_THINK
 from layover.inmemory.model import ScriptedModel, fail, say, too_long
-from layover.plugins.memory import requests
-from layover.plugins.memory.compaction import observer, reflector, summary
-from layover.plugins.memory.compaction.job import CompactionJob
-from layover.plugins.memory.episodic import rules
-from layover.plugins.memory.extract import extract
-from layover.plugins.memory.profile import facts
-from layover.plugins.memory.requests import (
+from layover.plugins.memory.condenses import observer, reflector, summary
+from layover.plugins.memory.condenses.job import CompactionJob
+from layover.plugins.memory.learns import facts, requests, rules
+from layover.plugins.memory.learns.extract import extract
+from layover.plugins.memory.learns.requests import (
     TASKS,
     Part,
     joint_prompt,
     memory_prompt,
     text_prompt,
 )
-from layover.plugins.memory.titles import title_prompt
+from layover.plugins.memory.learns.titles import title_prompt
 from layover.values.memory.compaction import Marker, Observation
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt

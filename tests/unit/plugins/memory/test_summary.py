@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layover.plugins.memory.compaction.blocks import SECTIONS, render_summary
-from layover.plugins.memory.compaction.summary import (
+from layover.plugins.memory.condenses.summary import (
     MAX_CHARACTERS,
     parse,
     request,
 )
+from layover.plugins.memory.reads.blocks import SECTIONS, render_summary
 from support.worlds.observations import EVIL, said
 
 STORED = """## Goal

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from layover import EpisodicMemory
-from layover.plugins.memory.episodic.rules import (
+from layover.plugins.memory.learns.rules import (
     Candidate,
     Refusal,
     Surroundings,
@@ -19,7 +19,7 @@ from layover.plugins.memory.episodic.rules import (
     request,
     stored_evidence,
 )
-from layover.plugins.memory.text.dates import without_resolved_dates
+from layover.plugins.memory.learns.text.dates import without_resolved_dates
 from layover.values.message import Message, Role, TextPart
 
 NOW = datetime(2026, 11, 27, 15, 3, tzinfo=UTC)  # a Friday

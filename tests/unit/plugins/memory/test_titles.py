@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from layover.plugins.memory import titles
+from layover.plugins.memory.learns import titles
 from layover.values.message import FilePart, Message, Role, TextPart
 
 

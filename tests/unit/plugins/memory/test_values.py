@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from layover.plugins.memory.text.evidence import missing_anchors
+from layover.plugins.memory.learns.text.evidence import missing_anchors
 
 SAME = [
     # Numbers

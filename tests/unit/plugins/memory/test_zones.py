@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layover.plugins.memory.zones import zone_of
+from layover.plugins.memory.learns.zones import zone_of
 from layover.values.message import CONTEXT, DataPart, Message, Role, TextPart
 
 NOW = datetime(2026, 11, 27, 15, 3, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.ids import SequentialIds
-from layover.plugins.memory.requests import text_prompt
+from layover.plugins.memory.learns.requests import text_prompt
 from layover.plugins.models.openai_chat import OpenAIChat
 from layover.plugins.models.repetition import LEAST, TIMES, Repetition, repeats
 from layover.values.prompt import Delta

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from layover.desk.local.model.background import observations
 from layover.desk.local.model.background import summary as summarise
-from layover.plugins.memory.compaction import observer, summary
+from layover.plugins.memory.condenses import observer, summary
 from layover.values.message import Message, Role, TextPart
 
 AT = datetime(2026, 1, 1, 12, 3, tzinfo=UTC)

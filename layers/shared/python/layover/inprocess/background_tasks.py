@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from layover.plugins.memory.compaction.compact import AHEAD, compact
-from layover.plugins.memory.extract import extract
+from layover.plugins.memory.condenses.compact import AHEAD, compact
+from layover.plugins.memory.learns.extract import extract
 from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload, RunPayload
 

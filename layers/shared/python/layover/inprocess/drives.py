@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from layover.engine.time_left import NoDeadline
 from layover.inprocess.background_tasks import BackgroundTasks, remember
-from layover.plugins.memory.compaction.compact import NOW, compact
+from layover.plugins.memory.condenses.compact import NOW, compact
 from layover.recovery.give_up import give_up
 from layover.runs.turn import turn
 from layover.runtime import Runtime

@@ -20,7 +20,7 @@ class Metric(StrEnum):
     ENTRIES_STORED = "entries_stored"
     """Entries of episodic memory that runs added. `agent`."""
     ENTRIES_REFUSED = "entries_refused"
-    """Proposed entries that were not stored. `agent`, `reason` (`memory.episodic.rules.Refusal`)."""
+    """Proposed entries that were not stored. `agent`, `reason` (`memory.learns.rules.Refusal`)."""
     COMPACTION_WAITS = "compaction_waits"
     """A run waited because nothing had been compacted ahead (docs/behaviour.md#compaction-ahead). `agent`."""
     COMPACTION_FAILED = "compaction_failed"

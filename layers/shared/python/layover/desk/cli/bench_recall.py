@@ -25,12 +25,12 @@ from layover.context.tokens import estimate
 from layover.declare.agent import Agent
 from layover.declare.memory import Memory, SemanticRecall
 from layover.desk.local.postgres import Postgres
-from layover.plugins.memory.injection import choose_injection, recall_budget
 from layover.plugins.memory.postgres.additions import MemoryAdditions
 from layover.plugins.memory.postgres.memory import PostgresMemory
-from layover.plugins.memory.semantic import query as recall
-from layover.plugins.memory.semantic.recall import select_recalled
-from layover.plugins.memory.semantic.rendering import recalled_block
+from layover.plugins.memory.reads.injection import choose_injection, recall_budget
+from layover.plugins.memory.reads.semantic import query as recall
+from layover.plugins.memory.reads.semantic.recall import select_recalled
+from layover.plugins.memory.reads.semantic.rendering import recalled_block
 from layover.plugins.models.embeddings.offline import OfflineEmbedder, weights_folder
 from layover.ports import Embedder
 from layover.values.deployment.settings import Settings

@@ -623,7 +623,7 @@ def reembed(
     LAYOVER_DATABASE_ADMIN_URL. You may stop it at any time: the next start continues from there."""
     from layover import wiring
     from layover.errors import LayoverError
-    from layover.plugins.memory import reembed as service
+    from layover.plugins.memory.learns import reembed as service
 
     missing = wiring.unset("LAYOVER_DATABASE_URL", "LAYOVER_DATABASE_ADMIN_URL")
     if missing:

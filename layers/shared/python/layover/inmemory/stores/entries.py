@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from layover.errors import Conflict
 from layover.inmemory.stores.tables import StoredEntry, StoredThread, Tables
 from layover.plugins.memory import ranking
-from layover.plugins.memory.episodic.search import entry_words
 from layover.plugins.memory.ranking import Candidate, Scores
+from layover.plugins.memory.reads.episodic.search import entry_words
 from layover.plugins.memory.text.index_words import index_words
 from layover.values.memory.context import IndexedText
 from layover.values.memory.entry import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from layover.inmemory.stores.tables import IndexedRow, StoredThread, Tables
 from layover.plugins.memory import ranking
 from layover.plugins.memory.ranking import Candidate, Scores
-from layover.plugins.memory.semantic.query import query_words
+from layover.plugins.memory.reads.semantic.query import query_words
 from layover.plugins.memory.text.index_words import alternatives, has_term, index_words, name_words
 from layover.values.memory.context import (
     IndexedText,

@@ -13,10 +13,10 @@ from layover.declare.context import RunContext
 from layover.declare.memory import EpisodicMemory, Memory, ObservationalMemory, SemanticRecall
 from layover.desk.evals.qa.data import Conversation, Question, Said
 from layover.keys import step_key
-from layover.plugins.memory.compaction import observe
-from layover.plugins.memory.compaction.job import CompactionJob
-from layover.plugins.memory.learning import learn
-from layover.plugins.memory.record import record
+from layover.plugins.memory.condenses import observe
+from layover.plugins.memory.condenses.job import CompactionJob
+from layover.plugins.memory.learns.learning import learn
+from layover.plugins.memory.learns.record import record
 from layover.ports import ChatModel, Embedder
 from layover.records.threads import head_of
 from layover.runtime import Runtime

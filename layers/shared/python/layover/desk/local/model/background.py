@@ -44,7 +44,7 @@ def summary(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def entries(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the reply to an extractor's request (`memory.episodic.rules.request`), as JSON: the user's
+    """Return the reply to an extractor's request (`memory.learns.rules.request`), as JSON: the user's
     sentences that report a fault, word for word."""
     try:
         request = json.loads(_content(messages) or "{}")

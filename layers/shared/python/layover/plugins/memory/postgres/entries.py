@@ -6,9 +6,9 @@ from layover.adapters.store.postgres.codec import dump_json, rows_of
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, load
 from layover.plugins.memory import ranking
-from layover.plugins.memory.episodic.search import entry_words
 from layover.plugins.memory.postgres.notes import lock_scope
 from layover.plugins.memory.postgres.recall import halfvec
+from layover.plugins.memory.reads.episodic.search import entry_words
 from layover.plugins.memory.text.index_words import index_words
 from layover.values.memory.entry import (
     EntryCorrection,

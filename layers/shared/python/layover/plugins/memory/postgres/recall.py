@@ -8,7 +8,7 @@ from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Statement, load
 from layover.adapters.store.postgres.usage import insert_usage
 from layover.plugins.memory import ranking
-from layover.plugins.memory.semantic.query import query_words
+from layover.plugins.memory.reads.semantic.query import query_words
 from layover.plugins.memory.text.index_words import index_words, name_words
 from layover.values.memory.context import (
     IndexedText,

@@ -1,1 +1,0 @@
-"""Older messages of a branch become observations or a summary."""

@@ -1,0 +1,1 @@
+"""Long threads in few lines: observations and summaries."""

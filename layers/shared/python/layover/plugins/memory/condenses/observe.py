@@ -1,0 +1,232 @@
+"""Observations of a branch: made ahead in slices, taken up together, condensed again
+(docs/behaviour.md#compaction-ahead)."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from layover.context import compaction
+from layover.context.compaction import with_slices
+from layover.context.tokens import estimate, total_tokens
+from layover.plugins.memory.condenses import observer, reflector
+from layover.plugins.memory.condenses.job import CompactionJob, ParsedReply
+from layover.plugins.memory.condenses.observation_lines import latest, without_repetition
+from layover.plugins.memory.condenses.overlooked import overlooked
+from layover.plugins.memory.reads.blocks import is_due, render_observations
+from layover.values.memory.compaction import Compacted, Generation, NewGeneration, Observation
+from layover.values.message import Message
+from layover.values.metrics import Metric
+from layover.values.prompt import Prompt
+
+WAIT = timedelta(seconds=8)
+"""The time that a run waits for slices that are already being observed: another call would take as long."""
+WAIT_AFTER_RUN = timedelta(seconds=20)
+"""The wait after a run, when no run waits, so that slices under way are not requested again."""
+POLL_INTERVAL = timedelta(seconds=0.5)
+LATEST_VERSION = "latest-1"
+"""Of a reflection that no model made."""
+
+
+class Mode(Protocol):
+    """`condense` of either mode; `waits`: a run stands still until it is done."""
+
+    async def __call__(self, job: CompactionJob, *, waits: bool) -> str: ...
+
+
+async def observe_ahead(job: CompactionJob, after_id: str | None, through_id: str) -> str:
+    """Observe one slice of a running run's branch. It takes effect later, if at all."""
+    current = await job.read_compacted(through_id)
+    ends = [current.through, *(g.through_message_id for g in current.slices)]
+    if after_id in ends[:-1]:
+        return "nothing"  # another job observed it
+    messages = await job.messages(after_id, through_id)
+    if not messages:
+        return "nothing"
+    generation = await _observe(job, messages, after_id, current)
+    if generation is None:
+        return "failed"
+    await _reflect(job, await job.read_compacted(through_id))
+    return "compacted"
+
+
+async def condense(job: CompactionJob, *, waits: bool) -> str:
+    """Observe the messages that no slice covers yet, let slices take effect if the limit is reached, and
+    condense observations that have become many. Raises RetryableError."""
+    current = await job.read_compacted()
+    path = await job.messages(current.through)
+    current = await _await_slices(job, current, path, waits=waits)
+    has_changed = await _observe_rest(job, current, path, waits=waits)
+    if waits or total_tokens(path) >= job.limits.start:
+        current = await job.read_compacted()
+        path = await job.messages(current.through)
+        has_changed = await _activate(job, current, path) or has_changed
+    current = await job.read_compacted()
+    return "compacted" if await _reflect(job, current, waits=waits) or has_changed else "nothing"
+
+
+async def _await_slices(
+    job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
+) -> Compacted:
+    """Wait a little for slices that are being observed already, and return all slices. A run that waits goes
+    on as soon as it has enough."""
+    if waits and not compaction.count_leaving(path, job.limits.tail, job.limits.start):
+        return current
+    clock = job.runtime.clock
+    until = clock.now() + (WAIT if waits else WAIT_AFTER_RUN)
+    while job.is_under_way(path[_count_covered(path, current.slices) :]):
+        ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
+        enough = total_tokens(path[_count_covered(path, ready) :]) < job.limits.start
+        if (waits and ready and enough) or clock.now() > until:
+            break
+        await clock.sleep(POLL_INTERVAL)
+        current = await job.read_compacted()
+    return current
+
+
+async def _observe_rest(
+    job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
+) -> bool:
+    """Observe the messages behind the last slice. If a run waits, the messages that it needs compacted are
+    observed, however few they are. The first failure ends it: slices make a chain."""
+    limits = job.limits
+    start = _count_covered(path, current.slices)
+    if waits:
+        end = compaction.count_leaving(path, limits.tail, limits.start)
+        pieces = list(_split_all(path[start:end], limits.ahead or limits.start))
+    else:
+        pieces = list(compaction.slices(path[start:], limits.ahead or limits.start))
+    after, newest, has_changed = path[start - 1].id if start else current.through, current, False
+    for first, last in pieces:
+        piece = path[start + first : start + last]
+        generation = await _observe(job, piece, after, newest)
+        if generation is None:
+            break
+        after, has_changed = piece[-1].id, True
+        newest = newest.model_copy(update={"slices": (*newest.slices, generation)})
+    return has_changed
+
+
+def _split_all(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]]:
+    """Return slices of all these messages: the rest goes with the last one."""
+    pieces = list(compaction.slices(messages, tokens)) or [(0, 0)]
+    pieces[-1] = (pieces[-1][0], len(messages))
+    return [p for p in pieces if p[1] > p[0]]
+
+
+async def _observe(
+    job: CompactionJob, messages: Sequence[Message], after: str | None, current: Compacted
+) -> Generation | None:
+    """Observe a piece and store it as a slice. Return None if the model failed or the branch has changed."""
+    before = latest((*current.observations, *(o for g in current.slices for o in g.observations)))
+    answer = await job.ask(
+        observer.request(job.model, messages, before, job.names),
+        lambda text: observer.parse(text, messages, job.new_id),
+        "no observations",
+    )
+    if answer is None:
+        return None
+    # Models note again what they are told is noted. A slice of repetitions is empty, and covers its messages.
+    lines = without_repetition(answer.value, before)
+    if len(lines) < len(answer.value):
+        # Who repeats what is known has perhaps not read what is new.
+        lines += overlooked(messages, (*before, *lines), job.new_id)
+    slice = NewGeneration(
+        kind="observations",
+        after_message_id=after,
+        through_message_id=messages[-1].id,
+        observations=lines,
+        token_count=estimate(render_observations(lines)),
+        prompt_version=observer.PROMPT_VERSION,
+        model=answer.model,
+        at=job.runtime.clock.now(),
+    )
+    generation = await job.add_slice(slice, answer.replies)
+    if generation is not None:
+        count = job.runtime.metrics.count
+        count(Metric.OBSERVATIONS_MADE, len(lines), agent=job.meta.agent)
+    return generation
+
+
+async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
+    """Let slices take effect, if no other job has changed the branch."""
+    ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
+    if not ready:
+        return False
+    numbers = [g.number for g in ready]
+    number = current.generation.number if current.generation else None
+    meta = job.meta
+    if not await job.runtime.memory.activate(meta.owner, meta.thread_id, numbers, number):
+        return False
+    after = with_slices(current, len(ready))
+    messages = path[: _count_covered(path, ready)]
+    job.count_savings(
+        messages, render_observations(after.observations), render_observations(current.observations)
+    )
+    return True
+
+
+async def _reflect(job: CompactionJob, current: Compacted, *, waits: bool = False) -> bool:
+    """Condense the observations that take effect: leave out those that later ones restate, and ask a model
+    if there are still too many."""
+    generation = current.generation
+    if generation is None or generation.kind != "observations":
+        return False
+    lines = latest(current.observations)
+    left = current.model_copy(update={"observations": lines})
+    if job.limits.block is None or not is_due(left, job.limits.block):
+        if len(lines) == len(current.observations):
+            return False
+        reflection = _reflection(job, generation, lines, "", LATEST_VERSION)
+        return await job.replace(reflection, generation, ()) is not None
+    answer = await ask_reflector(job, lines, reflector.target_of(job.limits.block), waits=waits)
+    if answer is None:
+        return False
+    # Stored even if nothing was condensed, so that no job asks again before new observations take effect.
+    reflection = _reflection(job, generation, answer.value, answer.model, reflector.PROMPT_VERSION)
+    return await job.replace(reflection, generation, answer.replies) is not None
+
+
+async def ask_reflector(
+    job: CompactionJob, lines: Sequence[Observation], target: int, *, waits: bool
+) -> ParsedReply[tuple[Observation, ...]] | None:
+    """Return fewer observations. What is still above the target is condensed once more, unless a run waits
+    or the model finds nothing to condense; what cannot be condensed further stays as the first answer left
+    it."""
+    first = await job.ask(*_reflection_of(job, lines, target), "no reflection")
+    if first is None or waits or reflector.size(first.value) <= target:
+        return first
+    if first.value == tuple(lines):
+        return first
+    return await job.improve(first, *_reflection_of(job, first.value, target))
+
+
+def _reflection_of(
+    job: CompactionJob, lines: Sequence[Observation], target: int
+) -> tuple[Prompt, Callable[[str], tuple[Observation, ...] | None]]:
+    """Return the request to condense these lines, and how its answer is read."""
+    request = reflector.request(job.model, lines, target)
+    return request, lambda text: reflector.parse(text, lines, job.new_id)
+
+
+def _reflection(
+    job: CompactionJob,
+    generation: Generation,
+    observations: tuple[Observation, ...],
+    model: str,
+    version: str,
+) -> NewGeneration:
+    return NewGeneration(
+        kind="reflection",
+        through_message_id=generation.through_message_id,
+        observations=observations,
+        token_count=estimate(render_observations(observations)),
+        prompt_version=version,
+        model=model,
+        at=job.runtime.clock.now(),
+    )
+
+
+def _count_covered(path: Sequence[Message], slices: Sequence[Generation]) -> int:
+    """Count the messages of the path that these slices cover. Slices may go on behind its end."""
+    ends = {slice.through_message_id for slice in slices}
+    return max((i + 1 for i, m in enumerate(path) if m.id in ends), default=0)

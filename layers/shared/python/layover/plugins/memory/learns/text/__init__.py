@@ -1,0 +1,1 @@
+"""Texts as models quote them: evidence, values, secrets."""
