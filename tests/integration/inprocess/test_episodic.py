@@ -115,6 +115,26 @@ async def test_a_model_may_search_what_is_remembered(embedder: Any) -> None:
     assert "embedding" not in entry
 
 
+async def test_a_model_that_searches_reads_the_newer_of_two_first() -> None:
+    newer = {"content": "The import of shop-8 is slow.", "evidence": "import of shop-8 is slow now"}
+    script = [
+        say("fine"),
+        say("fine"),
+        call("recall_memory", query="nightly import of shop-7 fails"),
+        say("I see"),
+    ]
+    world = LearningBench(taught(IMPORT), taught(newer), script=script)
+    await world.learn()
+    world.clock.advance(timedelta(days=1))
+    await world.learn("The import of shop-8 is slow now", thread="t2")
+    run = await world.go("anything new?", thread="t3")
+    part = next(p for m in run.messages for p in m.content if p.type == "tool_result")
+    contents = [entry["content"] for entry in part.result["entries"]]
+    assert contents == [newer["content"], IMPORT["content"]]
+    scores = [entry["score"] for entry in part.result["entries"]]
+    assert scores == sorted(scores)
+
+
 async def test_a_search_answers_top_k_at_most_and_refuses_an_empty_query() -> None:
     items = [{**IMPORT, "content": f"The import fails, {w}"} for w in ("again", "still", "badly")]
     script = [

@@ -199,7 +199,11 @@ def _without_value(match: re.Match[str]) -> str:
 
 @cache
 def _descriptive_words() -> frozenset[str]:
-    text = files("layover.plugins.memory.learns.text").joinpath("password_words.txt").read_text("utf-8")
+    text = (
+        files("layover.plugins.memory.learns.text")
+        .joinpath("password_words.txt")
+        .read_text("utf-8")
+    )
     return frozenset(
         w for line in text.splitlines() if not line.startswith("#") for w in line.split()
     )
