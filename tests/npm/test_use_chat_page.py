@@ -129,6 +129,14 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
+def is_resumed(page: Page) -> None:
+    """Block until the page knows that no answer was on its way when it was opened. An answer that comes before
+    would be shown by two streams, of which *Stop* ends one."""
+    page.wait_for_function(
+        "() => performance.getEntriesByType('resource').some(e => e.name.includes('/stream'))"
+    )
+
+
 def rests(page: Page) -> None:
     """Block until nothing comes any more."""
     page.locator("main[data-status=ready]").wait_for()
@@ -289,6 +297,7 @@ def test_abort_leaves_what_was_said_and_the_run_goes_on(
     chat: Callable[[], Page], brain: Brain, system: System
 ) -> None:
     page, hold = chat(), threading.Event()
+    is_resumed(page)
     looking = replace(call("look_up", key="o1"), text="One moment.", hold=hold)
     say_in(page, brain.plan(looking, say("It is on its way.")))
     shows(page, "One moment.")
