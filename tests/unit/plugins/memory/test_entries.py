@@ -320,7 +320,7 @@ def entry(content: str, days: float = 0, **fields: Any) -> MemoryEntry:
     return MemoryEntry.model_validate({**given, **fields})
 
 
-def named(new: str, old: MemoryEntry, *, shown: MemoryEntry | None = None, **says: Any) -> str:
+def fate_of(new: str, old: MemoryEntry, *, shown: MemoryEntry | None = None, **says: Any) -> str:
     """The fate of a new entry of which the extractor says that it replaces or repeats the first known one."""
     kept = entries.select([candidate(new, **says)], [shown or old], {old.id: old}, AT)
     return str(list(kept[0].supersedes)) if kept else "dropped"
@@ -341,18 +341,18 @@ SHIPPED = "Order A-1003 was handed to the courier."
     ],
 )
 def test_only_a_known_entry_that_the_extractor_names_is_superseded(says: Any, fate: str) -> None:
-    assert named(SHIPPED, GOES, **says) == fate
+    assert fate_of(SHIPPED, GOES, **says) == fate
 
 
 def test_where_the_extractor_is_silent_all_that_differs_in_a_word_stands() -> None:
     for new in (SHIPPED, "Order A-1003 is not in preparation.", "Preparation: order A-1003."):
-        assert named(new, GOES) == "[]"
+        assert fate_of(new, GOES) == "[]"
 
 
 def test_what_was_changed_since_the_extractor_saw_it_is_not_replaced() -> None:
-    assert named(SHIPPED, GOES, shown=entry("Order A-1003 is lost.", 1), replaces=(1,)) == "[]"
+    assert fate_of(SHIPPED, GOES, shown=entry("Order A-1003 is lost.", 1), replaces=(1,)) == "[]"
     same = "Order A-1003 is in preparation!"
-    assert named(same, GOES, shown=entry("Order A-1003 is lost.", 1), same=(1,)) == "[]"
+    assert fate_of(same, GOES, shown=entry("Order A-1003 is lost.", 1), same=(1,)) == "[]"
 
 
 def test_what_was_deleted_or_superseded_since_the_extractor_saw_it_is_neither_replaced_nor_repeated() -> (
@@ -364,15 +364,15 @@ def test_what_was_deleted_or_superseded_since_the_extractor_saw_it_is_neither_re
 
 
 def test_what_was_said_later_is_not_replaced() -> None:
-    assert named(SHIPPED, entry(GOES.content, **LATER), replaces=(1,)) == "[]"
+    assert fate_of(SHIPPED, entry(GOES.content, **LATER), replaces=(1,)) == "[]"
 
 
 def test_what_nobody_vouches_for_stands_beside_what_somebody_does() -> None:
     vouched, doubted = entry("the payout goes to account 111"), "the payout goes to account 999"
-    assert named(doubted, vouched, verified=False, replaces=(1,)) == "[]"
+    assert fate_of(doubted, vouched, verified=False, replaces=(1,)) == "[]"
     unverified = entry(vouched.content, verified=False)
-    assert named(doubted, unverified, verified=False, replaces=(1,)) == str([vouched.id])
-    assert named(doubted, unverified, replaces=(1,)) == str([vouched.id])
+    assert fate_of(doubted, unverified, verified=False, replaces=(1,)) == str([vouched.id])
+    assert fate_of(doubted, unverified, replaces=(1,)) == str([vouched.id])
 
 
 @pytest.mark.parametrize(
@@ -388,13 +388,13 @@ def test_what_nobody_vouches_for_stands_beside_what_somebody_does() -> None:
 def test_what_the_extractor_calls_the_same_is_dropped_if_its_numbers_and_words_stand_there(
     new: str, fate: str
 ) -> None:
-    assert named(new, GOES, same=(1,)) == fate
+    assert fate_of(new, GOES, same=(1,)) == fate
 
 
 def test_what_somebody_vouches_for_takes_the_place_of_the_same_unverified() -> None:
     doubted = entry(GOES.content, 1, verified=False)
-    assert named("In preparation: order A-1003.", doubted, same=(1,)) == str([doubted.id])
-    same = named("In preparation: order A-1003.", doubted, same=(1,), verified=False)
+    assert fate_of("In preparation: order A-1003.", doubted, same=(1,)) == str([doubted.id])
+    same = fate_of("In preparation: order A-1003.", doubted, same=(1,), verified=False)
     assert same == "dropped"
 
 
@@ -420,8 +420,8 @@ def test_what_replaces_one_entry_and_repeats_another_takes_the_place_of_both() -
 def test_a_thing_of_another_code_is_not_replaced_whatever_the_extractor_says(
     old: str, new: str
 ) -> None:
-    assert named(new, entry(old, 1), replaces=(1,)) == "[]"
-    assert named(new, entry(old, 1), same=(1,)) == "[]"
+    assert fate_of(new, entry(old, 1), replaces=(1,)) == "[]"
+    assert fate_of(new, entry(old, 1), same=(1,)) == "[]"
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_a_thing_of_another_code_is_not_replaced_whatever_the_extractor_says(
     ],
 )
 def test_a_value_may_be_replaced_by_another_one(old: str, new: str) -> None:
-    assert named(new, entry(old, 1), replaces=(1,)) == str([old])
+    assert fate_of(new, entry(old, 1), replaces=(1,)) == str([old])
 
 
 def test_entries_of_one_turn_stand_beside_each_other() -> None:

@@ -1,1 +1,1 @@
-"""What memory learns of a run once it is over, and what it takes from other systems and from its owner."""
+"""Memory of runs that are over, and of other systems and owners."""

@@ -362,8 +362,8 @@ class _Turn:
         answered = self._answered.get(quote.message.id)
         if quote.source != "user_assertion" or answered is None:
             return quote
-        told, own = (set(raw_topics(text)) for text in (content, quote.message.text))
-        if len((told - own) & set(raw_topics(answered))) <= len(told & own):
+        topics, own = (set(raw_topics(text)) for text in (content, quote.message.text))
+        if len((topics - own) & set(raw_topics(answered))) <= len(topics & own):
             return quote
         source: Source = "user_accepted_assistant_proposal"
         return replace(quote, source=source, accepted=normalise(answered))
@@ -403,23 +403,25 @@ class Selection:
 
 def select(
     candidates: Sequence[Candidate],
-    known: Sequence[MemoryEntry],
+    shown_entries: Sequence[MemoryEntry],
     standing: Mapping[str, MemoryEntry],
     said_at: datetime,
 ) -> list[Selection]:
     """Return the candidates that are new, each with what it replaces (docs/behaviour.md#known-entries).
-    `known`: the entries that the extractor was shown, in its order; `standing`: those of them that still
+    `shown_entries`: those that the extractor read, in its order; `standing`: those of them that still
     stand, by id; `said_at`: the time of the candidates' turn."""
     current = {
         number: standing[entry.id]
-        for number, entry in enumerate(known, 1)
+        for number, entry in enumerate(shown_entries, 1)
         if entry.id in standing and standing[entry.id].content == entry.content
     }
     selections: list[Selection] = []
     for candidate in candidates:
-        same = [e for e in _named(candidate.same, current) if _repeats(candidate, e)]
+        same = [e for e in _entries_of(candidate.same, current) if _repeats(candidate, e)]
         replaced = [
-            e for e in _named(candidate.replaces, current) if _may_replace(candidate, e, said_at)
+            e
+            for e in _entries_of(candidate.replaces, current)
+            if _may_replace(candidate, e, said_at)
         ]
         vouched = [e for e in same if candidate.verified and not e.verified]
         if replaced or vouched or not same:
@@ -428,7 +430,9 @@ def select(
     return selections
 
 
-def _named(numbers: Sequence[int], current: Mapping[int, MemoryEntry]) -> Sequence[MemoryEntry]:
+def _entries_of(
+    numbers: Sequence[int], current: Mapping[int, MemoryEntry]
+) -> Sequence[MemoryEntry]:
     return [current[number] for number in numbers if number in current]
 
 

@@ -1,1 +1,1 @@
-"""What a turn reads of memory, and the tools that it gives to a model."""
+"""Memory as a turn reads it, and the tools that it gives to a model."""

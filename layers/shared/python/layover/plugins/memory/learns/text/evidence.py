@@ -190,8 +190,8 @@ def anchors(content: str) -> list[str]:
 def codes(content: str) -> set[str]:
     """Return the codes that name things (`Q-14`, `INV-2041`), in lower case. A version, an address or a path
     is a value of a thing and may change."""
-    named = (a for a in anchors(content) if _CODE.fullmatch(a) and not _VERSION.fullmatch(a))
-    return {a.casefold() for a in named}
+    literals = (a for a in anchors(content) if _CODE.fullmatch(a) and not _VERSION.fullmatch(a))
+    return {a.casefold() for a in literals}
 
 
 def _is_identifier(token: str) -> bool:
