@@ -130,8 +130,8 @@ def press(page: Page, name: str) -> None:
 
 
 def is_resumed(page: Page) -> None:
-    """Block until the page knows that no answer was on its way when it was opened. An answer that comes before
-    would be shown by two streams, of which *Stop* ends one."""
+    """Block until the page knows that no answer was on its way when it was opened. One that comes before is
+    shown by two streams, of which *Stop* ends one."""
     page.wait_for_function(
         "() => performance.getEntriesByType('resource').some(e => e.name.includes('/stream'))"
     )
