@@ -4,11 +4,12 @@ The format is described in README.md beside this file."""
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
@@ -130,12 +131,14 @@ class Fact(Point):
 
 
 class Proposal(Model):
-    """An entry that an extractor proposes, and what becomes of it. `stored_as`: where that is not the
-    content itself."""
+    """An entry that an extractor proposes, and what becomes of it. `replaces`, `same`: contents of known
+    entries that it names; `stored_as`: where that is not the content itself."""
 
     evidence: str
     kind: str = "symptom"
     content: str
+    replaces: list[str] = []
+    same: list[str] = []
     outcome: Outcome = "stored"
     stored_as: str | None = Field(default=None, alias="as")
 
@@ -220,12 +223,12 @@ class Transcript(_Conversation):
             for proposal in answer if isinstance(answer, list) else ():
                 yield turn, proposal
 
-    def answer(self, turn: int) -> str:
-        """Return the scripted extractor's answer after this turn."""
+    def answer(self, turn: int, asked: str) -> str:
+        """Return the scripted extractor's answer to what it is asked after this turn."""
         answer = self.scripted[turn]
-        return (
-            answer if isinstance(answer, str) else self.wrapped.replace("{answer}", shown(answer))
-        )
+        if isinstance(answer, str):
+            return answer
+        return self.wrapped.replace("{answer}", shown(answer, known_in(asked)))
 
     @property
     def kept(self) -> list[tuple[str, bool]]:
@@ -312,11 +315,19 @@ def matches(pattern: str, text: str) -> bool:
     return re.search(pattern, " ".join(text.split()), re.IGNORECASE) is not None
 
 
-def shown(proposals: Sequence[Proposal]) -> str:
-    """The JSON of an extractor's answer."""
-    fields = {"evidence", "kind", "content"}
-    entries = [p.model_dump(include=fields) for p in proposals]
+def shown(proposals: Sequence[Proposal], known: Mapping[str, int] = MappingProxyType({})) -> str:
+    """The JSON of an extractor's answer. `known`: the numbers of the entries that it may name."""
+    entries = [p.model_dump(include={"evidence", "kind", "content"}) for p in proposals]
+    for entry, proposal in zip(entries, proposals, strict=True):
+        entry["replaces"] = [known[text] for text in proposal.replaces if text in known]
+        entry["same"] = [known[text] for text in proposal.same if text in known]
     return json.dumps({"entries": entries}, ensure_ascii=False)
+
+
+def known_in(asked: str) -> dict[str, int]:
+    """Return the known entries that a request for entries shows, with their numbers."""
+    known: dict[str, str] = json.loads(asked)["known"]
+    return {text: int(number) for number, text in known.items()}
 
 
 def load(folder: Path, kind: type[C]) -> tuple[C, ...]:

@@ -91,7 +91,7 @@ async def held(
     found.metrics.counted.clear()
     asked.teaching = False
     for number, turn in enumerate(transcript.turns):
-        asked.answer = extractor.complete if extractor else _scripted(transcript.answer(number))
+        asked.answer = extractor.complete if extractor else _script(transcript, number)
         assistant.begin(turn)
         await hold(agent, turn, THREAD)
     entries = await runtime.memory.list_entries(USER, AGENT, MOST, None)
@@ -103,6 +103,10 @@ async def held(
 
 def _scripted(text: str) -> Answering:
     return lambda _: say(text)
+
+
+def _script(transcript: Transcript, turn: int) -> Answering:
+    return lambda prompt: say(transcript.answer(turn, prompt.messages[-1].text))
 
 
 def _taught(text: str) -> str:

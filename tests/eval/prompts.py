@@ -45,6 +45,14 @@ def lesson_number() -> str:
     return number(parts_of(requests.joint_prompt([entries, *notes])))
 
 
+@cache
+def pairs_number() -> str:
+    """Return the number of what a request for entries sends where one is known."""
+    return number(
+        parts_of(rules.request(_MODEL, [_SPECIMEN], None, ["specimen"], EpisodicMemory()))
+    )
+
+
 def parts_of(prompt: Prompt) -> list[Any]:
     """Return what a request says, without the model and without ids and times."""
     return [

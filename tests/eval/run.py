@@ -20,8 +20,8 @@ from eval.cases import SETS, TOPICS, Transcript, transcripts
 from eval.extraction import Held, held
 from eval.prompts import code_number
 from eval.results import Measured, Results
-from eval.scores import Score, row_json, runs_table, table, total
-from eval.tasks import EXTRACTOR, LOOPS, RECALL, VECTORS, Task, all_tasks
+from eval.scores import Score, pairs_table, row_json, runs_table, table, total
+from eval.tasks import EXTRACTOR, LOOPS, PAIRS, RECALL, VECTORS, Task, all_tasks
 from eval.watched import Provider
 from layover.testing import HashingEmbedder
 from layover.wiring import in_memory_runtime
@@ -214,7 +214,8 @@ class Table:
         """The rows, refusals by reason, the cost, and remarks."""
         whole = self.whole
         cost = "unknown" if whole.cost is None else f"{whole.cost:.4f} USD"
-        lines = [runs_table(self.rows) if self.of.task == LOOPS else table(self.rows)]
+        show = {LOOPS: runs_table, PAIRS: pairs_table}.get(self.of.task, table)
+        lines = [show(self.rows)]
         if whole.refused:
             reasons = (f"{n} {why}" for why, n in whole.refused.most_common())
             lines.append(f"refused: {', '.join(reasons)}")

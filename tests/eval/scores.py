@@ -191,6 +191,16 @@ def runs_table(rows: Sequence[tuple[str, Score]]) -> str:
     return "\n".join(lines)
 
 
+def pairs_table(rows: Sequence[tuple[str, Score]]) -> str:
+    """One line a group: true replacements and those made, wrong ones, and later statements that are lost."""
+    lines = [_line(("pairs", "asked", "true", "replaced", "wrongly", "lost", "failed"))]
+    for name, score in [*rows, ("all", total(score for _, score in rows))]:
+        lost = score.transcripts - score.failed - score.stored
+        figures = (score.transcripts, score.facts, score.found, score.wrong, lost, score.failed)
+        lines.append(_line((name, *map(str, figures))))
+    return "\n".join(lines)
+
+
 def _row(name: str, score: Score) -> tuple[str, ...]:
     figures = (
         score.transcripts,

@@ -1,5 +1,5 @@
-"""A support story of fifty turns in five languages, with what an extractor answers to each turn and what is
-known at the end."""
+"""A support story of fifty turns in five languages, with what a truthful extractor answers to each turn and
+what is known at the end."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +7,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Told:
-    """An entry that the extractor proposes. `replaces`, `same`: contents of known entries that it names,
-    right or wrong."""
+    """An entry that the extractor proposes. `replaces`, `same`: the content of the known entry of which that
+    is true."""
 
     evidence: str
     content: str
@@ -32,6 +32,7 @@ def turn(user: str, assistant: str = "I see.", *told: Told, result: Any = None) 
 
 
 LEFT = "The left oven of the bakery heats only to 180 degrees."
+LEFT_AGAIN = "The left oven heats only to 180 degrees."
 RIGHT = "The right oven of the bakery heats only to 200 degrees."
 LEFT_FIXED = "The left oven of the bakery heats to 250 degrees again since the new thermostat."
 ORDER = "Order A-1003 is in preparation."
@@ -79,8 +80,7 @@ STORY = (
     turn(
         "And the right oven of our bakery heats only to 200 degrees",
         "I have noted both.",
-        # It takes the other oven for the same one.
-        Told("the right oven of our bakery heats only to 200 degrees", RIGHT, replaces=LEFT),
+        Told("the right oven of our bakery heats only to 200 degrees", RIGHT),
     ),
     turn("How hot should they be?", "250 degrees, the manual says."),
     turn(
@@ -88,7 +88,7 @@ STORY = (
         "Yes, I have that.",
         Told(
             "the left oven heats only to 180 degrees",
-            "The left oven heats only to 180 degrees.",
+            LEFT_AGAIN,
             same=LEFT,
         ),
     ),
@@ -100,7 +100,7 @@ STORY = (
     turn(
         "The other one, order A-1004, is in preparation as well",
         "Yes.",
-        Told("order A-1004, is in preparation as well", OTHER_ORDER, same=ORDER, replaces=ORDER),
+        Told("order A-1004, is in preparation as well", OTHER_ORDER),
     ),
     turn(
         "The shop wrote that order A-1003 was shipped yesterday",
@@ -148,7 +148,7 @@ STORY = (
     turn(
         "Die Kasse 1 druckt keine Belege, auch nach dem Neustart",
         "Danke.",
-        Told("Die Kasse 1 druckt keine Belege", KASSE_1, same=KASSE),
+        Told("Die Kasse 1 druckt keine Belege", KASSE_1),
     ),
     turn("Was kostet eine neue Rolle?", "Etwa 3 Euro."),
     turn(
@@ -174,7 +174,7 @@ STORY = (
     turn(
         "Die Filiale in Kiel öffnet um 7 Uhr",
         "Gut.",
-        Told("Die Filiale in Kiel öffnet um 7 Uhr", OEFFNUNG_KIEL, replaces=OEFFNUNG),
+        Told("Die Filiale in Kiel öffnet um 7 Uhr", OEFFNUNG_KIEL),
     ),
     turn(
         "Die Tür des Gärschranks klemmt seit heute früh",
@@ -192,7 +192,7 @@ STORY = (
     turn(
         "Le pétrin de Nice fait du bruit depuis avril",
         "Merci.",
-        Told("Le pétrin de Nice fait du bruit depuis avril", FOUR_NICE, replaces=FOUR),
+        Told("Le pétrin de Nice fait du bruit depuis avril", FOUR_NICE),
     ),
     turn(
         "Le pétrin de Lyon ne fait plus de bruit depuis la réparation",
@@ -217,7 +217,7 @@ STORY = (
     turn(
         "L'alarme du magasin sonne chaque nuit vers 2 heures, je l'ai déjà dit",
         "Oui.",
-        Told("L'alarme du magasin sonne chaque nuit vers 2 heures", ALARME),
+        Told("L'alarme du magasin sonne chaque nuit vers 2 heures", ALARME, same=ALARME),
     ),
     turn("Merci beaucoup", "De rien."),
     # Español
@@ -235,7 +235,7 @@ STORY = (
     turn(
         "La furgoneta azul arranca bien por la mañana",
         "Vale.",
-        Told("La furgoneta azul arranca bien por la mañana", FURGONETA_AZUL, replaces=FURGONETA),
+        Told("La furgoneta azul arranca bien por la mañana", FURGONETA_AZUL),
     ),
     turn(
         "La cámara frigorífica está a 4 grados ahora",
@@ -250,7 +250,7 @@ STORY = (
     turn(
         "La factura 882 no está pagada tampoco",
         "Vale.",
-        Told("La factura 882 no está pagada tampoco", FACTURA_2, same=FACTURA),
+        Told("La factura 882 no está pagada tampoco", FACTURA_2),
     ),
     turn(
         "La factura 881 está pagada desde ayer",
@@ -261,7 +261,7 @@ STORY = (
     # 中文
     turn("你好", "你好。"),
     turn("左边的冰箱温度是8度", "好的。", Told("左边的冰箱温度是8度", ZH_LEFT)),
-    turn("右边的冰箱温度是9度", "好的。", Told("右边的冰箱温度是9度", ZH_RIGHT, replaces=ZH_LEFT)),
+    turn("右边的冰箱温度是9度", "好的。", Told("右边的冰箱温度是9度", ZH_RIGHT)),
     turn(
         "左边的冰箱温度现在是4度",
         "好的。",

@@ -8,6 +8,7 @@ from typing import Any
 from eval.cases import Transcript, observed, transcripts
 from eval.extraction import Held, held
 from eval.looping import loops_number, play_loops
+from eval.pairs import AskedPair, asked_pairs, play_pair
 from eval.playing import (
     play_observer,
     play_profile,
@@ -19,7 +20,7 @@ from eval.playing import (
     play_vectors,
     play_words,
 )
-from eval.prompts import lesson_number, memory_number
+from eval.prompts import lesson_number, memory_number, pairs_number
 from eval.scores import Score, judged
 from eval.topic_cases import threads_apart, topic_cases
 from eval.watched import Provider, Watched
@@ -32,6 +33,7 @@ LESSON = "lesson"
 RECALL = "recall"
 VECTORS = "recall-vectors"
 LOOPS = "loops"
+PAIRS = "pairs"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Task:
         """Return the row of a case in the task's table."""
         if self.name == LOOPS:
             return str(case.id)
+        if self.name == PAIRS:
+            return str(case.group)
         return str(case.topic) if self.name == EXTRACTOR else self.name
 
 
@@ -61,6 +65,7 @@ def all_tasks() -> tuple[Task, ...]:
             EXTRACTOR, transcripts, _extractor, _play_extractor, _number("extractor"), embeds=True
         ),
         Task(LESSON, _debugging, _extractor, _play_lesson, lesson_number, embeds=True),
+        Task(PAIRS, asked_pairs, _extractor, _play_pair, pairs_number),
         _of_memory(OBSERVER, observed, _observer, play_observer),
         Task(THREADS, _of_apart(threads_apart), _observer, play_threads, _number(OBSERVER)),
         _of_memory("title", _cases("title"), lambda s: s.title_model or s.model, play_title),
@@ -125,6 +130,10 @@ async def _play_extractor(case: Transcript, provider: Provider, model: Watched) 
 async def _play_lesson(case: Transcript, provider: Provider, model: Watched) -> Score:
     """Entries alone are judged: profiles and session notes have cases of their own."""
     return _score(case, await held(case, model, provider.embedder, keeps_notes=True))
+
+
+async def _play_pair(case: AskedPair, provider: Provider, model: Watched) -> Score:
+    return await play_pair(case, _extractor(provider.settings), model)
 
 
 def _score(case: Transcript, left: Held) -> Score:

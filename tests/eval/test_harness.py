@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from eval.cases import KEPT, Observed, Transcript, every_transcript, observed, shown, transcripts
+from eval.cases import (
+    KEPT,
+    Observed,
+    Transcript,
+    every_transcript,
+    known_in,
+    observed,
+    shown,
+    transcripts,
+)
 from eval.extraction import Held
 from eval.run import NO_KEY, deviation
 from eval.scores import Score, judged, table, total
@@ -155,7 +164,8 @@ def flawless(body: Any) -> Reply:
         for turn, answer in zip(known.turns, known.scripted, strict=True):
             if redact(turn.user) in texts and not isinstance(answer, str):
                 kept = (*KEPT, "superseded")
-                return say(shown([p for p in answer if p.outcome in kept]))
+                numbers = known_in(body["messages"][-1]["content"])
+                return say(shown([p for p in answer if p.outcome in kept], numbers))
     return say('{"entries": []}')
 
 

@@ -1,12 +1,30 @@
-"""A story of fifty turns through the product: at its end, memory holds what was meant, and nothing twice."""
+"""A story of fifty turns through the product, with four extractors: what memory holds at its end."""
 
 import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from eval.story import KNOWN, STORY, Told, Turn
+from eval.cases import known_in
+from eval.story import (
+    ALARME,
+    FACTURA_OK,
+    FLOUR_NOW,
+    FOUR_NICE,
+    FOUR_OK,
+    FURGONETA_AZUL,
+    KASSE_OK,
+    KNOWN,
+    LEFT_AGAIN,
+    LEFT_FIXED,
+    STORY,
+    ZH_LEFT_OK,
+    ZH_ORDER_OK,
+    Told,
+    Turn,
+)
 from layover import Agent, EpisodicMemory, Memory, tool
 from layover.clock import ManualClock
 from layover.plugins.memory.learns.entries import Entry, list_entries
@@ -18,12 +36,34 @@ START = datetime(2026, 11, 27, 9, tzinfo=UTC)
 EMBEDDERS = [None, HashingEmbedder()][:: share(2)]
 
 
+Said = dict[str, list[int]]
+Says = Callable[[Told, Mapping[str, int]], Said]
+"""What an extractor says of the known entries, whose numbers it is shown by their contents."""
+
+
+def says_nothing(_: Told, __: Mapping[str, int]) -> Said:
+    return {}
+
+
+def says_the_truth(told: Told, known: Mapping[str, int]) -> Said:
+    named = {"replaces": told.replaces, "same": told.same}
+    return {field: [known[t]] if t and t in known else [] for field, t in named.items()}
+
+
+def replaces_everything(_: Told, known: Mapping[str, int]) -> Said:
+    return {"replaces": list(known.values())}
+
+
+def repeats_everything(_: Told, known: Mapping[str, int]) -> Said:
+    return {"same": list(known.values())}
+
+
 class Story:
     """The story, held with an agent in process."""
 
-    def __init__(self, *, names_known: bool, embedder: Any) -> None:
+    def __init__(self, says: Says, embedder: Any = None) -> None:
         self.requests = 0
-        self._names_known = names_known
+        self._says = says
         self._turn = STORY[0]
         self._steps: list[Any] = []
         self._results: list[Any] = []
@@ -66,59 +106,89 @@ class Story:
 
     def _extract(self, prompt: Any) -> Any:
         self.requests += 1
-        known: dict[str, str] = json.loads(prompt.messages[-1].text)["known"]
-        numbers = {text: int(number) for number, text in known.items()}
-        entries = [self._proposal(each, numbers) for each in self._turn.told]
+        known = known_in(prompt.messages[-1].text)
+        entries = [
+            {
+                "evidence": t.evidence,
+                "kind": "symptom",
+                "content": t.content,
+                **self._says(t, known),
+            }
+            for t in self._turn.told
+        ]
         return say(json.dumps({"entries": entries}, ensure_ascii=False))
 
-    def _proposal(self, told: Told, numbers: dict[str, int]) -> dict[str, Any]:
-        proposal = {"evidence": told.evidence, "kind": "symptom", "content": told.content}
-        if not self._names_known:
-            return proposal
-        named = {"replaces": told.replaces, "same": told.same}
-        return proposal | {
-            field: [numbers[text]] if text in numbers else [] for field, text in named.items()
-        }
+
+async def told_by(says: Says, embedder: Any = None) -> Story:
+    story = Story(says, embedder)
+    await story.hold()
+    return story
 
 
-def test_the_story_has_fifty_turns() -> None:
-    assert len(STORY) == 50
+TOLD = [told for each in STORY for told in each.told]
+REPLACED = {told.replaces: told.content for told in TOLD if told.replaces}
+"""What holds no longer, with what took its place."""
+
+LAST = {LEFT_FIXED, FLOUR_NOW, ALARME, FURGONETA_AZUL, FACTURA_OK, ZH_LEFT_OK, ZH_ORDER_OK}
+"""What stands if each entry takes the place of all that are like it."""
+DROPPED = {
+    LEFT_AGAIN,
+    FLOUR_NOW,
+    KASSE_OK,
+    FOUR_NICE,
+    FOUR_OK,
+    FURGONETA_AZUL,
+    FACTURA_OK,
+}
+"""What an extractor loses that calls everything the same: only the first one says the same in truth."""
+
+
+def test_the_story_has_fifty_turns_and_twelve_changes() -> None:
+    assert (len(STORY), len(REPLACED)) == (50, 12)
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
-async def test_all_that_is_known_at_the_end_was_meant_and_stands_once(embedder: Any) -> None:
-    story = Story(names_known=True, embedder=embedder)
-    await story.hold()
-    known = await story.known()
-    assert {e.content: e.evidence for e in known} == KNOWN
-    assert all(e.verified for e in known)
-    by_content = {e.content: e for e in known}
-    sources = {"user_assertion", "user_accepted_assistant_proposal", "tool_result"}
-    assert {e.source for e in known} == sources
-    assert len(by_content) == len(known)
-    # What no longer holds says what took its place, which is about the same thing.
-    places = {e.id: e.content for e in await story.known(superseded=True)}
-    gone = {
-        e.content: places[e.superseded_by]
-        for e in await story.known(superseded=True)
-        if e.superseded_by
-    }
-    replaced = {each.replaces: each.content for t in STORY for each in t.told if each.replaces}
-    assert len(gone) == 12
-    assert all(replaced[old] == new for old, new in gone.items())
-
-
-@pytest.mark.parametrize("embedder", EMBEDDERS)
-async def test_the_same_is_known_if_the_extractor_names_no_known_entry(embedder: Any) -> None:
-    story = Story(names_known=False, embedder=embedder)
-    await story.hold()
+async def test_with_a_truthful_extractor_all_that_is_known_at_the_end_was_meant_and_stands_once(
+    embedder: Any,
+) -> None:
+    story = await told_by(says_the_truth, embedder)
     known = await story.known()
     assert {e.content: e.evidence for e in known} == KNOWN
     assert len(known) == len(KNOWN)
+    assert all(e.verified for e in known)
+    sources = {"user_assertion", "user_accepted_assistant_proposal", "tool_result"}
+    assert {e.source for e in known} == sources
+    # What no longer holds says what took its place.
+    every = await story.known(superseded=True)
+    contents = {e.id: e.content for e in every}
+    gone = {e.content: contents[e.superseded_by] for e in every if e.superseded_by}
+    assert gone == REPLACED
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS)
+async def test_with_a_silent_extractor_all_stands_and_what_is_newer_is_first(embedder: Any) -> None:
+    story = await told_by(says_nothing, embedder)
+    contents = [e.content for e in await story.known()]
+    assert sorted(contents) == sorted({*KNOWN, *REPLACED, LEFT_AGAIN})
+    assert await story.known(superseded=True) == await story.known()
+    places = [(contents.index(new), contents.index(old)) for old, new in REPLACED.items()]
+    assert all(new < old for new, old in places)
+
+
+async def test_with_an_extractor_that_replaces_everything_all_can_still_be_read() -> None:
+    story = await told_by(replaces_everything)
+    assert {e.content for e in await story.known()} == LAST
+    assert {e.content for e in await story.known(superseded=True)} == {t.content for t in TOLD}
+
+
+async def test_with_an_extractor_that_repeats_everything_nothing_with_a_new_number_is_lost() -> (
+    None
+):
+    story = await told_by(repeats_everything)
+    assert {told.content for told in TOLD} - {e.content for e in await story.known()} == DROPPED
 
 
 async def test_a_turn_takes_one_request_at_most() -> None:
-    story = Story(names_known=True, embedder=None)
-    await story.hold()
+    story = await told_by(says_the_truth)
     told = sum(bool(each.told) for each in STORY)
     assert told <= story.requests <= len(STORY)
