@@ -3,17 +3,20 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from eval.pairs import GROUPS, AskedPair, Fate, Pair, asked_pairs, pairs, play_pair
-from eval.run import jobs_of, parse
-from eval.scores import Score, pairs_table, total
-from eval.watched import Watched
+from eval.results import Results
+from eval.run import Options, parse, real
+from eval.scores import Score
+from eval.watched import Provider, Watched
 from layover.plugins.memory.text.index_words import raw_topics
 from layover.testing import ScriptedModel, fail, say
+from layover.values.deployment.settings import Settings
+from layover.values.prompt import Prompt, Reply
 
 FORBIDDEN = {
     "The flight LH 430 leaves from gate B12.": "the name of a gate looks like that of a thing",
@@ -99,33 +102,47 @@ def test_a_model_is_asked_about_some_of_every_kind_and_all_languages() -> None:
     assert {(p.kind, p.replaces) for p in asked()} == kinds
     assert len([p for p in asked() if p.group == "languages"]) == 72
     assert len({p.id for p in asked()}) == len(asked()) <= 150
-    options = parse(["pairs", "--set", "apart"])
-    assert not isinstance(options, str)
-    groups = {job.topic for job in jobs_of(options)}
-    assert groups == set(GROUPS["apart"])
 
 
 async def play(pair: AskedPair, text: str) -> Score:
-    return await play_pair(
-        pair, "m", Watched(ScriptedModel([], background={"extractor": [say(text)]}))
-    )
+    model = ScriptedModel([], background={"extractor": [say(text)]})
+    return await play_pair(pair, "m", Watched(model))
 
 
-async def figures(answered: Any) -> list[str]:
-    """The figures of all pairs that are asked: asked, true, replaced, wrongly, lost."""
-    scores = [await play(pair, answered(pair)) for pair in asked()]
-    return pairs_table([("any", total(scores))]).splitlines()[-1].split()[1:6]
+async def measured(
+    answered: Callable[[Pair], str], capsys: pytest.CaptureFixture[str]
+) -> list[int]:
+    """The last row that `make eval` prints of the pairs: asked, true, replaced, wrongly, lost, failed."""
+
+    def reply(prompt: Prompt) -> Reply:
+        request = prompt.messages[-1].text
+        return say(
+            answered(next(p for p in asked() if p.request("m").messages[-1].text == request))
+        )
+
+    provider = Provider(ScriptedModel([], background={"extractor": reply}), Settings(model="m"))
+    options = parse(["pairs"])
+    assert isinstance(options, Options)
+    assert await real(options, provider, Results(None))
+    rows = [row.split() for row in capsys.readouterr().out.splitlines() if row.startswith("all ")]
+    return [sum(map(int, cells)) for cells in zip(*(row[1:] for row in rows), strict=True)]
 
 
-async def test_a_truthful_model_gets_full_marks_as_far_as_code_lets_it() -> None:
-    true = sum(p.replaces for p in asked())
-    made = true - sum(p.old in FORBIDDEN for p in asked())
-    assert await figures(truthful) == [str(n) for n in (len(asked()), true, made, 0, 0)]
+async def test_a_truthful_model_gets_full_marks_as_far_as_code_lets_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    true = [pair.old for pair in asked() if pair.replaces]
+    made = len([old for old in true if old not in FORBIDDEN])
+    assert await measured(truthful, capsys) == [len(asked()), len(true), made, 0, 0, 0]
 
 
-async def test_a_model_that_replaces_everything_is_found_fault_with() -> None:
-    _, true, _, wrongly, lost = await figures(lambda p: answer(p, replaces=[1]))
-    assert (int(wrongly) > (len(asked()) - int(true)) // 2, lost) == (True, "0")
+async def test_a_model_that_replaces_everything_is_found_fault_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, _, _, wrongly, *rest = await measured(lambda p: answer(p, replaces=[1]), capsys)
+    others = len([pair for pair in asked() if not pair.replaces])
+    assert others // 2 < wrongly < others
+    assert rest == [0, 0]
 
 
 @pytest.mark.parametrize("says", ['{"entries": []}', "I have noted it.", ""])
