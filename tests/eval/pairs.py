@@ -13,7 +13,7 @@ from eval.scores import Score
 from eval.watched import Watched
 from layover import EpisodicMemory
 from layover.errors import LayoverError
-from layover.plugins.memory.episodic.rules import (
+from layover.plugins.memory.learns.rules import (
     Surroundings,
     check_entries,
     hash_of,

@@ -25,6 +25,11 @@ FORBIDDEN = {
     "Прийом у лікаря о 10-й годині.": "an ending stuck to an hour makes it a code",  # noqa: RUF001
 }
 """Earlier statements that a later one replaces in truth and not in code, with the reason."""
+READ_IN_TWO_WAYS = {
+    "Die Sicherung läuft außerdem um 14 Uhr.",
+    "La sauvegarde tourne également à 14 heures.",
+}
+"""Their hour is that of the earlier statement, at 2, read as one of the afternoon."""
 LANGUAGES = {"pl", "tr", "ko", "hi", "vi", "el", "fi", "he", "th", "sw", "hu", "uk"}
 NAMED_BY_CODES = ("order", "server")
 """Sentences about things that codes name."""
@@ -77,7 +82,7 @@ def test_an_extractor_that_replaces_everything_replaces_no_thing_of_another_code
 
 def test_an_extractor_that_calls_everything_the_same_drops_nothing_with_a_new_number() -> None:
     lost = [p for p in every_pair() if p.fate(answer(p, same=[1])) is Fate.LOST]
-    assert [p for p in lost if digits(p.new) - digits(p.old)] == []
+    assert {p.new for p in lost if digits(p.new) - digits(p.old)} == READ_IN_TWO_WAYS
     assert [p for p in lost if 2 * len(new_words(p)) > len(set(raw_topics(p.new)))] == []
     assert {p.fate(answer(p, same=[1])) for p in every_pair()} == {Fate.STAND, Fate.LOST}
 
@@ -154,7 +159,7 @@ async def test_a_model_that_keeps_nothing_loses_every_later_statement(says: str)
 
 
 async def test_a_model_that_repeats_what_is_known_has_not_kept_the_later_statement() -> None:
-    pair = next(p for p in asked() if p.group == "languages")
+    pair = next(p for p in asked() if p.group == "languages" and not digits(p.old))
     entry = {"evidence": pair.message.text, "kind": "symptom", "content": pair.old.upper()}
     assert pair.fate(json.dumps({"entries": [entry]})) is Fate.LOST
 
