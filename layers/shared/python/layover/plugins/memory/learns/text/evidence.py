@@ -66,7 +66,7 @@ _HEX = lazy_pattern(r"[0-9a-f]{8,}", re.IGNORECASE)
 _LOUD = lazy_pattern(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LOUD = 4
 """The capital letters that make a word a name: `ECONNREFUSED`, `ORDER-ABC`."""
-_CODE = lazy_pattern(r"(?=.*[^\W\d_])(?=.*\d)[^\W_]+(?:[\-_#][^\W_]+)*")
+_CODE = lazy_pattern(r"(?=.*\d)[^\W\d_][^\W_]*(?:[\-_#][^\W_]+)*")
 _VERSION = lazy_pattern(r"v?\d+(?:\.\d+)*(?:-?(?:alpha|beta|rc)\d*)?|[0-9a-f]{7,}", re.IGNORECASE)
 _MINUS = lazy_pattern(r"\u2212|\b(?:minus|negative) (?=\d)", re.IGNORECASE)
 _WRAPPING = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb()[]{}<>.,;:!?\u2026*"
@@ -188,8 +188,9 @@ def anchors(content: str) -> list[str]:
 
 
 def codes(content: str) -> set[str]:
-    """Return the codes that name things (`Q-14`, `INV-2041`), in lower case. A version, an address or a path
-    is a value of a thing and may change."""
+    """Return the codes that name things (`Q-14`, `INV-2041`), in lower case. They begin with a letter. A
+    version, an address, a path or a number with letters after it (`30-day`, `14h30`) is a value of a thing
+    and may change."""
     literals = (a for a in anchors(content) if _CODE.fullmatch(a) and not _VERSION.fullmatch(a))
     return {a.casefold() for a in literals}
 
