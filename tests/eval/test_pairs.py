@@ -1,7 +1,6 @@
 """Pairs of statements: what a truthful extractor says is replaced is, and a silent one loses nothing."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +12,6 @@ from eval.results import Results
 from eval.run import Options, parse, real
 from eval.scores import Score
 from eval.watched import Provider, Watched
-from layover.plugins.memory.text.index_words import raw_topics
 from layover.testing import ScriptedModel, fail, say
 from layover.values.deployment.settings import Settings
 from layover.values.prompt import Prompt, Reply
@@ -23,11 +21,6 @@ FORBIDDEN = {
     "החוזה של הדירה מסתיים ב-31 במאי.": "a preposition stuck to a day makes it a code",
 }
 """Earlier statements that a later one replaces in truth and not in code, with the reason."""
-READ_IN_TWO_WAYS = {
-    "Die Sicherung läuft außerdem um 14 Uhr.",
-    "La sauvegarde tourne également à 14 heures.",
-}
-"""Their hour is that of the earlier statement, at 2, read as one of the afternoon."""
 LANGUAGES = {"pl", "tr", "ko", "hi", "vi", "el", "fi", "he", "th", "sw", "hu", "uk"}
 NAMED_BY_CODES = ("order", "server")
 """Sentences about things that codes name."""
@@ -78,19 +71,11 @@ def test_an_extractor_that_replaces_everything_replaces_no_thing_of_another_code
     assert {fates[p] for p in of_codes} == {Fate.STAND}
 
 
-def test_an_extractor_that_calls_everything_the_same_drops_nothing_with_a_new_number() -> None:
-    lost = [p for p in every_pair() if p.fate(answer(p, same=[1])) is Fate.LOST]
-    assert {p.new for p in lost if digits(p.new) - digits(p.old)} == READ_IN_TWO_WAYS
-    assert [p for p in lost if 2 * len(new_words(p)) > len(set(raw_topics(p.new)))] == []
-    assert {p.fate(answer(p, same=[1])) for p in every_pair()} == {Fate.STAND, Fate.LOST}
-
-
-def digits(text: str) -> set[str]:
-    return set(re.findall(r"\d+", text))
-
-
-def new_words(pair: Pair) -> set[str]:
-    return set(raw_topics(pair.new)) - set(raw_topics(pair.old))
+def test_an_extractor_that_calls_everything_the_same_loses_nothing() -> None:
+    fates = Counter(p.fate(answer(p, same=[1])) for p in every_pair())
+    assert fates.keys() == {Fate.STAND, Fate.REPLACED}
+    of_codes = [p for p in every_pair() if p.kind in NAMED_BY_CODES and not p.replaces]
+    assert {p.fate(answer(p, same=[1])) for p in of_codes} <= {Fate.STAND}
 
 
 # The same pairs asked of a model.
@@ -157,7 +142,7 @@ async def test_a_model_that_keeps_nothing_loses_every_later_statement(says: str)
 
 
 async def test_a_model_that_repeats_what_is_known_has_not_kept_the_later_statement() -> None:
-    pair = next(p for p in asked() if p.group == "languages" and not digits(p.old))
+    pair = next(p for p in asked() if p.group == "languages" and not re.search(r"\d", p.old))
     entry = {"evidence": pair.message.text, "kind": "symptom", "content": pair.old.upper()}
     assert pair.fate(json.dumps({"entries": [entry]})) is Fate.LOST
 

@@ -212,12 +212,20 @@ async def test_what_is_known_already_is_not_stored_again(embedder: Any) -> None:
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)
 async def test_what_the_extractor_calls_the_same_is_not_stored(embedder: Any) -> None:
-    similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102.", "same": [1]}
+    similar = {**IMPORT, "content": "The import of shop-7 fails, with E1102.", "same": [1]}
     world = LearningBench(taught(IMPORT), taught(similar), embedder=embedder)
     await world.learn()
     await world.learn(thread="t2")
     assert await world.known() == [IMPORT["content"]]
     assert world.refused() == {"similar": 1}
+
+
+async def test_the_same_in_other_words_takes_the_place_of_what_was_known() -> None:
+    similar = {**IMPORT, "content": "The import of shop-7 fails nightly with E1102.", "same": [1]}
+    world = LearningBench(taught(IMPORT), taught(similar))
+    await world.learn()
+    await world.learn(thread="t2")
+    assert await world.known() == [similar["content"]]
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS)

@@ -32,6 +32,7 @@ from layover.plugins.memory.learns.text.evidence import (
 from layover.plugins.memory.learns.text.reading import plain
 from layover.plugins.memory.learns.text.redaction import REDACTED, redact, redact_value
 from layover.plugins.memory.text.index_words import raw_topics
+from layover.plugins.memory.text.words import raw_words
 from layover.values.memory.entry import MemoryEntry, Source
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import Prompt
@@ -417,16 +418,18 @@ def select(
     }
     selections: list[Selection] = []
     for candidate in candidates:
-        same = [e for e in _entries_of(candidate.same, current) if _repeats(candidate, e)]
-        replaced = [
-            e
-            for e in _entries_of(candidate.replaces, current)
-            if _may_replace(candidate, e, said_at)
-        ]
-        vouched = [e for e in same if candidate.verified and not e.verified]
-        if replaced or vouched or not same:
-            ids = [e.id for e in (*replaced, *(same if replaced else vouched))]
-            selections.append(Selection(candidate, tuple(dict.fromkeys(ids))))
+        same = _entries_of(candidate.same, current)
+        repeated = [e for e in same if _adds_nothing(candidate, e)]
+        retold = [e for e in same if e not in repeated and _tells_all_of(candidate, e)]
+        claimed = (*_entries_of(candidate.replaces, current), *retold)
+        over = [e for e in claimed if _may_replace(candidate, e, said_at)]
+        if over:
+            over += [e for e in repeated if _may_replace(candidate, e, said_at)]
+        elif candidate.verified:
+            over = [e for e in repeated if not e.verified]
+        if over or not repeated:
+            ids = dict.fromkeys(e.id for e in over)
+            selections.append(Selection(candidate, tuple(ids)))
     return selections
 
 
@@ -436,14 +439,20 @@ def _entries_of(
     return [current[number] for number in numbers if number in current]
 
 
-def _repeats(candidate: Candidate, entry: MemoryEntry) -> bool:
-    """Return whether an entry says what a candidate says, since what is dropped cannot be taken back: it has
-    every number and identifier of it, and half of its words."""
-    stored = [entry.content, entry.evidence]
-    if missing_anchors(candidate.content, stored) or _is_of_another_thing(candidate, entry):
-        return False
-    topics = set(raw_topics(candidate.content))
-    return 2 * len(topics.intersection(raw_topics(" ".join(stored)))) >= len(topics)
+def _adds_nothing(candidate: Candidate, entry: MemoryEntry) -> bool:
+    """Return whether an entry has all words of a candidate in their order: what is dropped cannot be taken
+    back."""
+    for text in (entry.content, entry.evidence):
+        stored = iter(list(raw_words(text)))
+        if all(word in stored for word in raw_words(candidate.content)):
+            return True
+    return False
+
+
+def _tells_all_of(candidate: Candidate, entry: MemoryEntry) -> bool:
+    """Return whether a candidate that says the same in other words has every number and identifier of an
+    entry: it may take its place."""
+    return not missing_anchors(entry.content, [candidate.content, candidate.evidence])
 
 
 def _may_replace(candidate: Candidate, entry: MemoryEntry, said_at: datetime) -> bool:
