@@ -1,6 +1,7 @@
 """Pairs of statements: what a truthful extractor says is replaced is, and a silent one loses nothing."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
