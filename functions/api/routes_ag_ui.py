@@ -11,7 +11,7 @@ from functions.api.streaming import chat_caller, check_place, passed_over_header
 from functions.api.user_messages import ag_ui_message
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.errors import InvalidRequest, LayoverError
-from layover.plugins.fronts.chat.answers import last_suspension_seq
+from layover.plugins.fronts.chat.answers import seq_before_message
 from layover.plugins.fronts.chat.parts import ClientMessage
 from layover.plugins.fronts.chat.pieces import is_sent_to
 from layover.plugins.fronts.chat.start import ChatTurn, decide_all, say_or_retry, waits_for_input
@@ -176,7 +176,8 @@ async def _begin(
     run_id = await say_or_retry(chat, message)
     if await is_sent_to(runtime, head, run_id, message.id):
         # The client has what the run said before it waited.
-        return run_id, head.id, await last_suspension_seq(runtime, actor.owner, run_id)
+        after = await seq_before_message(runtime, actor.owner, run_id, message.id)
+        return run_id, head.id, after
     return run_id, head.id, 0
 
 

@@ -13,11 +13,13 @@ from integration.api.test_chat import chat, chunks
 from integration.api.test_chat_ids import again, edited, run_of, user
 from integration.api.test_chat_messages import calls, decided, items
 from layover import Agent, tool
+from layover.declare.tools.tool import AnyTool
 from layover.engine.time_left import NoDeadline
 from layover.plugins.fronts.protocols.ui_history import parts_of
 from layover.records.threads import thread_id_of
 from layover.runs.turn import turn
 from layover.testing import ScriptedModel, call, say
+from layover.testing import calls as calls_of
 from layover.values.runs.payload import TurnPayload, WaitingCall
 from layover.values.runs.run import RunSnapshot
 from support.worlds.runs import without_decisions
@@ -41,7 +43,8 @@ def world() -> SocketBench:
 
 def desk(world: SocketBench, script: list[Any], **options: Any) -> None:
     """The chat's agent, and what its model answers."""
-    world.agents = {"desk": Agent("desk", instructions="desk", tools=[pay], **options)}
+    options = {"tools": [pay], **options}
+    world.agents = {"desk": Agent("desk", instructions="desk", **options)}
     world.runtime = replace(world.runtime, model=ScriptedModel(script))
 
 
@@ -537,6 +540,25 @@ def test_ag_ui_client_reads_the_answer_to_a_message_that_withdraws(
     assert "Then " in found
 
 
+def test_ag_ui_client_reads_what_follows_its_message_though_the_run_asks_again_by_then(
+    api: Api, world: SocketBench
+) -> None:
+    less = calls_of(call("pay", tool_call_id="c2", amount=8), text="Then 8.")
+    desk(world, [PAY, less, say("Paid.")], on_waiting="withdraw")
+    first = begun(api, world, "pay", "m1")
+    message = {"id": "m2", "role": "user", "content": "8, not 7"}
+    body = json.dumps({"threadId": "chat-1", "runId": "r", "messages": [message]})
+    event = http_event("POST", "/ag-ui/desk", body, {}, ANN)
+    assert answer(event, None, api.host, streams=True)["statusCode"] == 200
+    assert drive(api, world, first, "c1") == "suspended"
+    # The first answer was lost. What the client knows ends where it wrote.
+    events = ag_ui(api, "8, not 7", "m2")
+    said = "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT")
+    assert said == "Then 8."
+    assert [e["toolCallId"] for e in events if e["type"] == "TOOL_CALL_START"] == ["c2"]
+    assert [i["toolCallId"] for i in events[-1]["outcome"]["interrupts"]] == ["c2"]
+
+
 # Runs that go on
 
 
@@ -558,3 +580,61 @@ def test_page_shows_all_while_an_approved_run_has_its_chat_back(
     found = chunks(api, followed)
     assert [c["messageId"] for c in found if c["type"] == "start"] == [first, f"{first}.2"]
     assert texts(api) == [*before, (second, "It rains."), (f"{first}.2", "Paid.")]
+
+
+def pay_from(default: str) -> AnyTool:
+    @tool(needs_approval=True)
+    def pay(amount: int, account: str = default) -> str:
+        """Pay."""
+        return f"paid {amount} from {account}"
+
+    return pay
+
+
+def asked_of_new_code(api: Api, world: SocketBench, *more: Any) -> tuple[str, Json]:
+    """A run whose first call a deployment changed after its approval, and the page's request to approve."""
+    script = [calls_of(PAY, *more), say("Paid.")]
+    desk(world, script, tools=[pay_from("x")], tool_concurrency=2)
+    run_id = asked(api, world, "pay", "u1")
+    approval = {"id": f"1:{run_id}:c1", "approved": True}
+    part = {"type": "tool-pay", "toolCallId": "c1", "state": "approval-responded"}
+    request = {"id": run_id, "role": "assistant", "parts": [{**part, "approval": approval}]}
+    assert chat(api, request, agent="desk")["statusCode"] == 200
+    desk(world, script, tools=[pay_from("another")], tool_concurrency=2)
+    assert drive(api, world, run_id, "c1") != "over"
+    return run_id, request
+
+
+def test_answer_to_an_approval_has_the_request_that_was_made_again_meanwhile(
+    api: Api, world: SocketBench
+) -> None:
+    run_id, request = asked_of_new_code(api, world)
+    # The answer of the first time was lost, or came late: the call waits anew by now.
+    found = chunks(api, chat(api, request, agent="desk"))
+    again = [c for c in found if c["type"] == "tool-approval-request"]
+    assert [c["approvalId"] for c in again] == [f"2:{run_id}:c1"]
+    (shown_input,) = [c["input"] for c in found if c["type"] == "tool-input-available"]
+    assert shown_input == {"amount": 7, "account": "another"}
+
+
+def test_answer_to_another_approval_has_the_request_that_was_made_again_meanwhile(
+    api: Api, world: SocketBench
+) -> None:
+    run_id, request = asked_of_new_code(api, world, call("pay", tool_call_id="c2", amount=8))
+    other = json.loads(json.dumps(request).replace("c1", "c2"))
+    answered = chat(api, other, agent="desk")
+    drive(api, world, run_id, "c2")
+    found = chunks(api, answered)
+    again = [c["approvalId"] for c in found if c["type"] == "tool-approval-request"]
+    assert f"2:{run_id}:c1" in again
+
+
+def test_page_learns_that_somebody_else_approved_what_was_changed_since(
+    api: Api, world: SocketBench
+) -> None:
+    run_id, request = asked_of_new_code(api, world)
+    # Its reason is another, as that of a page is which was loaded before the decision.
+    request["parts"][0]["approval"]["reason"] = "I too"
+    found = chunks(api, chat(api, request, agent="desk"))
+    again = [c["approvalId"] for c in found if c["type"] == "tool-approval-request"]
+    assert again == [f"2:{run_id}:c1"]

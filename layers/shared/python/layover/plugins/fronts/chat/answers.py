@@ -9,7 +9,8 @@ from layover.records.runs import all_events
 from layover.runs.follow import follow
 from layover.runs.long_polls import Pace
 from layover.runtime import Runtime
-from layover.values.runs.event import LoggedEvent, ToolCallSuspended
+from layover.values.client_ids import shown_id
+from layover.values.runs.event import LoggedEvent, MessageEvent, ToolCallSuspended
 from layover.values.runs.run import Status
 
 BROKEN_OFF = (
@@ -124,16 +125,27 @@ async def answer(
         yield resumed + translation.break_off(BROKEN_OFF)
 
 
-async def last_suspension_seq(
-    runtime: Runtime, owner: str, run_id: str, calls: Iterable[str] | None = None
+async def seq_of_waits(
+    runtime: Runtime, owner: str, run_id: str, attempts: Iterable[tuple[str, int]]
 ) -> int:
-    """Return the seq at which the last of these calls (None: of all) began to wait: the events after it
-    follow a decision."""
-    call_ids = None if calls is None else set(calls)
+    """Return the seq at which the last of these attempts of calls, `(tool_call_id, attempt)`, began to wait:
+    whoever answers them has seen no later event. The calls may have run, or wait again, since."""
+    answered = set(attempts)
     events = await all_events(runtime.journal.events, owner, run_id)
     waits = (e for e in events if isinstance(e, ToolCallSuspended))
-    seqs = (e.seq for e in waits if call_ids is None or e.tool_call_id in call_ids)
-    return max(seqs, default=0)
+    return max((e.seq for e in waits if (e.tool_call_id, e.attempt) in answered), default=0)
+
+
+async def seq_before_message(runtime: Runtime, owner: str, run_id: str, message_id: str) -> int:
+    """Return the seq at which the last call began to wait before the run read this message: its sender has
+    what the run said up to there."""
+    seq = 0
+    for event in await all_events(runtime.journal.events, owner, run_id):
+        if isinstance(event, ToolCallSuspended):
+            seq = event.seq
+        elif isinstance(event, MessageEvent) and shown_id(event.message.id) == message_id:
+            break
+    return seq
 
 
 async def _waits(runtime: Runtime, owner: str, run_id: str, translation: Translation) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.errors import Conflict, DecisionError, InvalidRequest, NotFound
 from layover.keys import can_be_id
-from layover.plugins.fronts.chat.answers import last_suspension_seq
+from layover.plugins.fronts.chat.answers import seq_of_waits
 from layover.plugins.fronts.chat.parts import ClientMessage, content_hash, hash_of, input_parts
 from layover.plugins.fronts.chat.sent import Sent, find_run, find_sent, input_of, is_newest
 from layover.plugins.fronts.protocols.ui_messages import Approval
@@ -22,7 +22,7 @@ from layover.values.client_ids import shown_id
 from layover.values.decision import DecisionKind
 from layover.values.deployment.access import Actor
 from layover.values.message import Message
-from layover.values.runs.run import RunMeta, Status, SuspensionKind
+from layover.values.runs.run import CallRecord, RunMeta, Status, SuspensionKind
 from layover.values.thread import ThreadHead
 
 _KINDS = {Verdict.APPROVE: DecisionKind.APPROVED, Verdict.DENY: DecisionKind.DENIED}
@@ -128,7 +128,7 @@ async def decide_all(
     the same. Raises InvalidRequest (calls of several runs), NotFound (a run that is not of this chat), and
     what `decide` raises."""
     all_decisions = list(decisions)
-    calls = [approval.tool_call_id for approval, _ in all_decisions]
+    attempts = [(approval.tool_call_id, approval.attempt) for approval, _ in all_decisions]
     run_id, *others = {approval.run_id for approval, _ in all_decisions}
     if others:
         message = "these calls are of several runs: decide those of one run at a time"
@@ -143,7 +143,7 @@ async def decide_all(
         except DecisionError:
             if not await _was_decided(chat.runtime, meta, approval.tool_call_id, decision):
                 raise
-    return meta.id, await last_suspension_seq(chat.runtime, chat.actor.owner, meta.id, calls)
+    return meta.id, await seq_of_waits(chat.runtime, chat.actor.owner, meta.id, attempts)
 
 
 async def waits_for_input(runtime: Runtime, owner: str, approval: Approval) -> bool:
@@ -152,13 +152,20 @@ async def waits_for_input(runtime: Runtime, owner: str, approval: Approval) -> b
     if not can_be_id(approval.run_id):
         return False
     snapshot = await runtime.journal.runs.snapshot(owner, approval.run_id)
+    calls = snapshot.calls if snapshot else ()
     return any(
-        call.tool_call_id == approval.tool_call_id
-        and call.attempt == approval.attempt
-        and call.suspension is not None
-        and call.suspension.kind is SuspensionKind.INPUT
-        for call in (snapshot.calls if snapshot else ())
+        _asks_for_data(call, approval.attempt)
+        for call in calls
+        if call.tool_call_id == approval.tool_call_id
     )
+
+
+def _asks_for_data(call: CallRecord, attempt: int) -> bool:
+    if call.attempt == attempt:
+        return call.suspension is not None and call.suspension.kind is SuspensionKind.INPUT
+    # What an earlier attempt waited for is told by its decision.
+    decision = call.decision_on(attempt)
+    return decision is not None and decision.kind is DecisionKind.RESUMED
 
 
 async def _was_decided(
@@ -167,13 +174,12 @@ async def _was_decided(
     """Return whether this attempt of the call was decided in the same way."""
     kind = _KINDS.get(decision.verdict) if decision.args is None else None
     snapshot = await snapshot_of(runtime, meta.owner, meta.id)
-    return any(
-        call.tool_call_id == tool_call_id
-        and call.attempt == decision.attempt
-        and call.decision is not None
-        and call.decision.kind is kind
+    decisions = (
+        call.decision_on(decision.attempt or call.attempt)
         for call in snapshot.calls
+        if call.tool_call_id == tool_call_id
     )
+    return any(each is not None and each.kind is kind for each in decisions)
 
 
 async def _ask(
