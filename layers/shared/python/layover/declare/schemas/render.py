@@ -2,9 +2,11 @@
 
 import json
 import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, RootModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from layover.values.base import TOO_DEEP, too_deep
@@ -28,6 +30,39 @@ def jsonable(value: Any) -> Any:
     if too_deep(plain):
         raise ValueError(TOO_DEEP)
     return plain
+
+
+def as_taken(value: Any, dumped: Any) -> Any:
+    """Return what `dumped`, the JSON of a value by its aliases, is by the names under which the fields of its
+    models are taken: those of their schemas."""
+    if isinstance(value, RootModel):
+        return as_taken(value.root, dumped)
+    if isinstance(dumped, dict) and hasattr(type(value), "__pydantic_fields__"):
+        return _model_as_taken(value, dumped)
+    if not isinstance(value, Collection) or not isinstance(dumped, dict | list):
+        return dumped
+    inner = list(value.values() if isinstance(value, Mapping) else value)
+    if len(inner) != len(dumped):
+        return dumped
+    if isinstance(dumped, list):
+        return [as_taken(each, its) for each, its in zip(inner, dumped, strict=True)]
+    items = zip(inner, dumped.items(), strict=True)
+    return {key: as_taken(each, its) for each, (key, its) in items}
+
+
+def _model_as_taken(value: Any, dumped: dict[str, Any]) -> dict[str, Any]:
+    fields = type(value).__pydantic_fields__
+    names = {info.serialization_alias or name: name for name, info in fields.items()}
+    return {
+        _name_taken(fields.get(name), name): as_taken(getattr(value, name, None), its)
+        for name, its in ((names.get(key, key), its) for key, its in dumped.items())
+    }
+
+
+def _name_taken(info: FieldInfo | None, name: str) -> str:
+    alias = info.validation_alias if info is not None else None
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((choice for choice in choices if isinstance(choice, str)), name)
 
 
 def as_text(value: Any) -> str:

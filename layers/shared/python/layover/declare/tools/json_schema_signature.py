@@ -13,6 +13,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import is_object, rooted, strict
 from layover.declare.schemas.references import Schema, self_contained
+from layover.declare.schemas.render import jsonable
 from layover.declare.tools.signature import Signature, ToolArgs, hints_of, is_context
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, too_deep
@@ -32,7 +33,13 @@ class JsonSchemaArgs(ToolArgs):
 
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def _by_name(self, mode: str) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
+        """Return them as JSON."""
+        args: dict[str, Any] = jsonable(self.values)
+        return args
+
+    def for_predicate(self) -> dict[str, Any]:
+        """Return them as they are."""
         return dict(self.values)
 
 

@@ -18,7 +18,7 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import nullable, strict, takes_null, tidy
 from layover.declare.schemas.references import Schema, self_contained
-from layover.declare.schemas.render import json_text, jsonable
+from layover.declare.schemas.render import as_taken, json_text, jsonable
 from layover.declare.tools.json_in_text import decode_texts
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
@@ -36,17 +36,20 @@ class ToolArgs:
     _model: BaseModel | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the same as JSON: events and the journal show this."""
-        args: dict[str, Any] = jsonable(self._by_name("json"))
+        """Return the same as JSON, by the names of the schema: events and the journal show this, and whoever
+        edits the arguments sends it back."""
+        assert self._model is not None
+        # Of what is computed from the arguments, nothing: the tool would not take it.
+        dumped = self._model.model_dump(
+            mode="json", by_alias=True, round_trip=True, fallback=str, warnings=False
+        )
+        args: dict[str, Any] = jsonable(as_taken(self._model, dumped))
         return args
 
     def for_predicate(self) -> dict[str, Any]:
         """Return models as dicts, the rest (numbers, dates, enums) as Python values."""
-        return self._by_name("python")
-
-    def _by_name(self, mode: str) -> dict[str, Any]:
         assert self._model is not None
-        dumped = self._model.model_dump(mode=mode, fallback=str, warnings=False)
+        dumped = self._model.model_dump(mode="python", fallback=str, warnings=False)
         fields = zip(type(self._model).model_fields, self.kwargs, strict=True)
         return {name: dumped[field] for field, name in fields if field in dumped}
 
