@@ -15,6 +15,7 @@ from layover import (
     RememberDecisions,
     Suspend,
     ToolCall,
+    tool,
 )
 from layover.approvals.lists import list_decisions
 from layover.engine.progress import failed
@@ -159,6 +160,26 @@ async def test_what_a_hook_allowed_is_in_the_audit_and_outlives_the_run() -> Non
     assert [r.args_sha256 for r in found] == [digest] * 3
     await bench.plain.journal.erasure.erase_runs(ANN, "t1")
     assert await rows(bench) == found
+
+
+@pytest.mark.parametrize(
+    "allow", [Allow(reason="small"), Allow({"amount": "3"}), Allow({"amount": 3.0})]
+)
+async def test_hash_of_what_a_hook_allowed_is_of_what_the_tool_gets(allow: Allow) -> None:
+    got: list[Any] = []
+
+    @tool(needs_approval=True)
+    def pay(amount: int, account: str = "x") -> str:
+        """Pay."""
+        got.append({"amount": amount, "account": account})
+        return "paid"
+
+    agent = Agent("helper", model="m", tools=[pay], hooks=[Once(allow)])
+    bench = Bench(agent, answers(call("pay", amount="3"), say("done")))
+    await bench.go()
+    (row,) = await rows(bench)
+    assert got == [{"amount": 3, "account": "x"}]
+    assert row.args_sha256 == hashlib.sha256(b'{"account":"x","amount":3}').hexdigest()
 
 
 async def test_a_remembered_approval_is_a_hooks_from_then_on() -> None:

@@ -9,6 +9,7 @@ from layover.keys import AUDIT
 from layover.ports.table import Action, Put
 from layover.values.page import Page
 from layover.values.runs.audit import AuditRow, rows_of_hooks
+from layover.values.runs.event import Event, ToolExecutionStart
 from layover.values.runs.run import CallRecord, RunMeta
 
 
@@ -23,9 +24,14 @@ class TableAudit:
         """Mark the row's day, and return the write that adds the row to a transaction."""
         return await self._rows.put(row, row.run_id, row.decided_at)
 
-    async def hook_rows(self, run: RunMeta, calls: Iterable[CallRecord]) -> list[Action]:
-        """Return the writes that add the rows of calls that are opened because hooks allowed them."""
-        rows = rows_of_hooks(run, calls, self._clock.now())
+    async def hook_rows(
+        self, run: RunMeta, calls: Iterable[CallRecord], events: Iterable[Event]
+    ) -> list[Action]:
+        """Return the writes that add the rows of calls that are opened because hooks allowed them. `events`:
+        those of their beginning."""
+        starts = (event for event in events if isinstance(event, ToolExecutionStart))
+        args = {start.tool_call_id: start.args for start in starts}
+        rows = rows_of_hooks(run, calls, args, self._clock.now())
         return [await self.put(row) for row in rows]
 
     async def page_rows(

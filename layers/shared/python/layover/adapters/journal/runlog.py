@@ -173,7 +173,7 @@ class TableRunLog:
         # A writer that calls the model again has ended all earlier steps.
         progress = {} if nested else {"step_ended": step.index - (not is_complete)}
         meta = self._meta({"attempts": 0, **progress})
-        await self._writer.write([put, meta, *await self._opening(open_calls)], events)
+        await self._writer.write([put, meta, *await self._opening(open_calls, events)], events)
         self._progressed = True
         if not nested:
             # META is now ahead of the call's mark, and the end of the run must not set it back.
@@ -219,14 +219,14 @@ class TableRunLog:
         fence: Action = Check(self._pk, META, self._fence())
         if waiting_call or begins:
             fence = self._meta({}, waiting_call, begins=begins)
-        await self._writer.write([fence, *await self._opening(calls)], events)
+        await self._writer.write([fence, *await self._opening(calls, events)], events)
 
-    async def _opening(self, calls: Sequence[CallRecord]) -> list[Action]:
+    async def _opening(self, calls: Sequence[CallRecord], events: Sequence[Event]) -> list[Action]:
         """Return the writes that open the calls of a window."""
         # 40 calls at most, and a row of the audit for each: with META, a step and a batch of events, that is
         # 83 of the 100 actions that a transaction may have.
         items = await self._items_of(calls, CallState.OPEN)
-        rows = await self._audit.hook_rows(self._snapshot.meta, calls)
+        rows = await self._audit.hook_rows(self._snapshot.meta, calls, events)
         pairs = zip(calls, items, strict=True)
         return [*rows, *(self._put(c, i) for c, i in pairs)]
 

@@ -1,9 +1,9 @@
 """The record of a decision that outlives runs and threads: no word of a conversation but the reason."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -62,18 +62,26 @@ class AuditRow(Value):
         )
 
 
-def rows_of_hooks(run: RunMeta, calls: Iterable[CallRecord], at: datetime) -> list[AuditRow]:
+def rows_of_hooks(
+    run: RunMeta, calls: Iterable[CallRecord], args: Mapping[str, Any], at: datetime
+) -> list[AuditRow]:
     """Return a row for each call that is about to begin because a hook allowed it: the last hook that did so,
-    and the arguments that the tool gets."""
+    and the arguments that the tool gets. `args`: these, by the ids of the calls."""
     rows: list[AuditRow] = []
     for call in calls:
         decisions = call.hooked.decisions if call.hooked else ()
         allows = [decision for decision in decisions if decision.decision == "allow"]
         if call.state is not CallState.PLANNED or not allows:
             continue
-        by, reason = f"hook:{allows[-1].hook}", allows[-1].reason
-        decision_fields = {"kind": DecisionKind.APPROVED, "decided_by": by, "reason": reason}
-        rows.append(AuditRow.of(run, call, Decision(**decision_fields, via=Via.SYSTEM, at=at)))
+        decision = Decision(
+            kind=DecisionKind.APPROVED,
+            decided_by=f"hook:{allows[-1].hook}",
+            reason=allows[-1].reason,
+            via=Via.SYSTEM,
+            at=at,
+            exact_args=args.get(call.tool_call_id),
+        )
+        rows.append(AuditRow.of(run, call, decision))
     return rows
 
 
