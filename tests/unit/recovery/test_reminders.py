@@ -394,3 +394,51 @@ async def test_a_call_that_is_asked_for_again_begins_its_reminders_and_its_escal
     assert (sent(bench), len(escalations(bench))) == ([2, 1], 1)
     await swept(bench, HOUR)
     assert (sent(bench), len(escalations(bench))) == ([2, 1, 2], 2)
+
+
+class Reading(InMemoryCallbacks):
+    """Whoever is told reads the journal at once. `away`: how many escalations the bus does not take."""
+
+    def __init__(self, bench: Bench, run_id: str, away: int = 0) -> None:
+        super().__init__()
+        self.started = bench.callbacks.started
+        self.found: list[bool] = []
+        self._bench, self._run_id, self._away = bench, run_id, away
+
+    async def publish(self, detail_type: str, detail: Mapping[str, Any]) -> None:
+        if detail_type == "ApprovalEscalated":
+            self.found.append((await self._bench.call(self._run_id, "call_1")).escalated)
+            if len(self.found) <= self._away:
+                raise RetryableError("PutEvents failed")
+        await super().publish(detail_type, detail)
+
+
+async def test_whoever_is_told_of_an_escalation_finds_it_in_the_journal() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    callbacks = Reading(bench, run_id)
+    bench.clock.advance(HOUR)
+    await sweep(replace(bench.plain, callbacks=callbacks))
+    assert callbacks.found == [True]
+    assert not (await bench.meta(run_id)).owed
+
+
+async def test_an_escalation_that_the_bus_does_not_take_is_told_later() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    callbacks = Reading(bench, run_id, away=2)
+    for _ in range(4):
+        bench.clock.advance(HOUR)
+        await sweep(replace(bench.plain, callbacks=callbacks))
+    assert callbacks.found == [True] * 3
+    assert [kind for kind, _ in callbacks.events] == ["ApprovalEscalated"]
+    assert not (await bench.meta(run_id)).owed
+
+
+async def test_an_escalation_that_the_bus_never_took_is_not_told_of_a_decided_call() -> None:
+    bench, run_id = await asked(**TO_THE_BOARD)
+    callbacks = Reading(bench, run_id, away=9)
+    bench.clock.advance(HOUR)
+    await sweep(replace(bench.plain, callbacks=callbacks))
+    await verdict(bench, run_id, BOARD)
+    bench.clock.advance(HOUR)
+    await sweep(replace(bench.plain, callbacks=callbacks))
+    assert callbacks.found == [True]

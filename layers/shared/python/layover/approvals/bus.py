@@ -37,6 +37,18 @@ async def publish_request(runtime: Runtime, run: RunMeta, call: CallRecord) -> b
     return True
 
 
+async def publish_escalation(runtime: Runtime, run: RunMeta, call: CallRecord) -> bool:
+    """Publish that more groups may decide the call. Return False if the bus did not take it."""
+    rule = call.rule
+    to = list(rule.escalate_to) if rule is not None else []
+    try:
+        await publish(runtime, BusEvent.ESCALATED, run, call, to=to)
+    except RetryableError as error:
+        _count_failure(runtime, call, error)
+        return False
+    return True
+
+
 async def publish_vote(runtime: Runtime, run: RunMeta, call: CallRecord) -> bool:
     """Publish that the call has one more vote. Return False if the bus did not take it."""
     return await _try_publish_outcome(runtime, BusEvent.VOTED, run, call)

@@ -6,7 +6,12 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
-from layover.approvals.bus import publish_decision, publish_request, publish_vote
+from layover.approvals.bus import (
+    publish_decision,
+    publish_escalation,
+    publish_request,
+    publish_vote,
+)
 from layover.batches import batched
 from layover.errors import RetryableError
 from layover.runtime import Runtime
@@ -59,6 +64,8 @@ async def _tell(runtime: Runtime, run: RunMeta, call: CallRecord, debt: Debt) ->
     if debt.attempt != call.attempt or not call.undecided:
         # What was decided since says more.
         return True
+    if debt.kind is DebtKind.ESCALATED:
+        return await publish_escalation(runtime, run, call)
     if debt.kind is DebtKind.VOTED:
         return await publish_vote(runtime, run, call)
     return await publish_request(runtime, run, call)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from layover.approvals.bus import publish
+from layover.approvals.bus import publish, publish_escalation
 from layover.approvals.decide import tell_and_wake
 from layover.approvals.waiting import is_expired
 from layover.errors import DecisionAlreadyMade, RetryableError
@@ -14,18 +14,23 @@ from layover.ports import StaleCall
 from layover.runtime import Runtime
 from layover.values.decision import BusEvent
 from layover.values.metrics import Metric
+from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.event import ApprovalEscalated, ApprovalReminder, ToolCallDecided
 from layover.values.runs.run import SYSTEM, CallRecord, Decision, DecisionKind, RunMeta, Via
 
 logger = logging.getLogger("layover")
 
 
-async def send_due(runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]) -> datetime | None:
+async def send_due(
+    runtime: Runtime, run: RunMeta, calls: Sequence[CallRecord]
+) -> tuple[datetime | None, frozenset[str]]:
     """Remind of the calls whose time has come, and let others decide those that have waited for too long.
-    Return the time from which the next of this is due; None: nothing ever is."""
+    Return the time from which the next of this is due (None: nothing ever is), and the debts that came up and
+    are paid."""
     timed = [c for c in calls if c.undecided and c.suspension and c.suspension.has_timers]
-    times = [await _try_send(runtime, run, call) for call in timed]
-    return min(filter(None, times), default=None)
+    paid: set[str] = set()
+    times = [await _try_send(runtime, run, call, paid) for call in timed]
+    return min(filter(None, times), default=None), frozenset(paid)
 
 
 async def expire_due(
@@ -46,9 +51,11 @@ async def expire_due(
     return min((at for at in times if at is not None and at > now), default=None)
 
 
-async def _try_send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
+async def _try_send(
+    runtime: Runtime, run: RunMeta, call: CallRecord, paid: set[str]
+) -> datetime | None:
     try:
-        return await _send(runtime, run, call)
+        return await _send(runtime, run, call, paid)
     except DecisionAlreadyMade:
         return None
     except StaleCall:
@@ -56,18 +63,27 @@ async def _try_send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetim
         return runtime.clock.now()
     except RetryableError as error:
         context = {"tool_call_id": call.tool_call_id, "cause": type(error).__name__}
-        logger.warning("a reminder or an escalation is sent later", extra=context)
+        logger.warning("a reminder is sent later", extra=context)
         runtime.metrics.count(Metric.PUBLISH_FAILED)
         return runtime.clock.now()
 
 
-async def _send(runtime: Runtime, run: RunMeta, call: CallRecord) -> datetime | None:
-    """Send what is due, and return the time at which more is, if the call still waits then."""
+async def _send(
+    runtime: Runtime, run: RunMeta, call: CallRecord, paid: set[str]
+) -> datetime | None:
+    """Send what is due, and return the time at which more is, if the call still waits then. Adds what others
+    have been told to `paid`."""
     now = runtime.clock.now()
     if call.expires_at is not None and call.expires_at <= now:
         return None
     # First, so that the reminder names everybody who may decide.
+    is_before = call.escalated
     call, escalates_at = await _escalate(runtime, run, call, now)
+    if call.escalated and not is_before:
+        if await publish_escalation(runtime, run, call):
+            paid.add(str(Debt(DebtKind.ESCALATED, call.attempt, call.key)))
+        else:
+            escalates_at = now
     times = [escalates_at, await _remind(runtime, run, call, now)]
     return min(
         (at for at in times if at and (call.expires_at is None or at < call.expires_at)),
@@ -86,8 +102,7 @@ async def _escalate(
     if at > now:
         return call, at
     escalated = call.model_copy(update={"escalated": True})
-    # Published first: a sweeper that dies before the write publishes it again, and none is lost.
-    await publish(runtime, BusEvent.ESCALATED, run, escalated, to=list(rule.escalate_to))
+    # Written first, and owed from then on: whoever is told of it finds that the new groups may decide.
     event = ApprovalEscalated.of(call, rule.escalate_to, now)
     await runtime.journal.decisions.amend(run, call, escalated, event)
     return escalated, None
@@ -101,7 +116,7 @@ async def _remind(
         return None
     n = due_reminder(call, now)
     if n > call.reminders:
-        # Published first, as above. A repeated one has the same `n`.
+        # Published first: a sweeper that dies before the write publishes it again, with the same `n`.
         await publish(runtime, BusEvent.REMINDER, run, call, n=n)
         reminded = call.model_copy(update={"reminders": n})
         event = ApprovalReminder.of(call, n, now)

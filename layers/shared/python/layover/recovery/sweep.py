@@ -162,7 +162,8 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, due: DueCheck, swept_at
     paid = await tell(runtime, run, records, run.owed)
     owed = run.owed - paid
     calls = [call for call in records.values() if call.state is CallState.WAITING]
-    remind_at = await send_due(runtime, run, calls)
+    remind_at, more_paid = await send_due(runtime, run, calls)
+    paid |= more_paid
     for call in calls:
         # Whoever kept the grant finds calls in an index that lags, and may have died before.
         await go_on_if_connected(runtime, run, call)

@@ -144,12 +144,14 @@ class TableDecisions:
         keys, now = Keys(run.owner), rfc3339(self._clock.now())
         before, after = wait_attributes(call), wait_attributes(amended)
         changes = {name: value for name, value in after.items() if value != before[name]}
+        owes = {}
         if "escalated" in changes:
-            # Its new approvers find it from the same write on.
+            # Its new approvers find it from the same write on, and are told of it after that.
             changes |= await self._inbox.place(run, amended, amended.rule)
+            owes = {"owed": _owed(DebtKind.ESCALATED, call)}
         wait = change_call(keys.run(run.id), call, changes)
         running = Equals("status", Status.RUNNING.value)
-        meta = Update(keys.run(run.id), META, set={"updated_at": now}, when=running)
+        meta = Update(keys.run(run.id), META, set={"updated_at": now}, include=owes, when=running)
         try:
             await self._write(run, [wait, meta], events)
         except TransactionFailed as failure:

@@ -12,6 +12,8 @@ class DebtKind(StrEnum):
 
     REQUESTED = "REQUESTED"
     """The request for a decision: the bus did not take it when the call's token was stored."""
+    ESCALATED = "ESCALATED"
+    """The escalation."""
     VOTED = "VOTED"
     """The newest vote."""
     DECIDED = "DECIDED"
@@ -22,6 +24,7 @@ class DebtKind(StrEnum):
 
 
 _KINDS = frozenset(kind.value for kind in DebtKind)
+_BEFORE_DECISION = (DebtKind.REQUESTED, DebtKind.ESCALATED, DebtKind.VOTED)
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,13 @@ def debts_of(owed: Iterable[str]) -> Iterator[Debt]:
 
 
 def paid_with(owed: Iterable[str], decision: Debt) -> frozenset[str]:
-    """Return the elements that nobody owes any more once the bus knows this decision: itself, and the request
-    and the votes before it, which the decision has as well."""
+    """Return the elements that nobody owes any more once the bus knows this decision: itself, and what came
+    before it (the request, the escalation, the votes), which the decision has as well."""
     before = {
         str(each)
         for each in debts_of(owed)
         if each.key == decision.key
         and each.attempt <= decision.attempt
-        and each.kind in (DebtKind.REQUESTED, DebtKind.VOTED)
+        and each.kind in _BEFORE_DECISION
     }
     return frozenset({str(decision), *before})
