@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from integration.api.kit import Api, Response, TestHost
 from layover import Agent
+from layover.approvals.extend import extend
 from layover.plugins.people.links import make_link
 from layover.values.channels import Person
 from layover.values.decision import Risk
+from layover.values.deployment.access import Actor
 from layover.values.runs.run import SuspensionKind
 from layover.values.runs.views import Run
 from support.examples import examples
@@ -397,6 +399,40 @@ def test_link_lasts_as_long_as_its_call_and_then_tells_that_nobody_decided(api: 
     page = see(api, path).json
     assert (page["closed"], page["may"], page["args"]) == ("nobody decided in time", [], None)
     assert decide(api, path).problem(409, "decision-already-made")["detail"] == page["closed"]
+
+
+def extended(api: Api, run: Run, days: int) -> None:
+    at = bench(api).clock.now() + timedelta(days=days)
+    finance = Actor(sub=BEA.id, groups=frozenset({"finance"}))
+    api.do(extend(bench(api).runtime, finance, run.id, "c1", at))
+
+
+@pytest.mark.parametrize("body", [APPROVE, {"decision": "deny"}, {**APPROVE, "reason": "late"}])
+def test_link_of_a_call_that_was_extended_decides_until_the_later_time(api: Api, body: Any) -> None:
+    run, path = asked(api, FINANCE, expires_at=bench(api).clock.now() + timedelta(hours=1))
+    extended(api, run, 3)
+    bench(api).clock.advance(timedelta(days=2))
+    page = see(api, path).json
+    assert (page["closed"], page["may"]) == (None, ["approve", "deny"])
+    assert page["expires_at"].startswith(
+        (bench(api).clock.now() + timedelta(days=1)).isoformat()[:13]
+    )
+    assert decide(api, path, body).status == 202
+
+
+def test_link_of_a_call_that_was_extended_ends_with_the_call_or_after_seven_days(
+    api: Api,
+) -> None:
+    soon = bench(api).clock.now() + timedelta(hours=1)
+    for days, after in ((2, 2), (30, 7)):
+        run, path = asked(api, FINANCE, expires_at=soon)
+        extended(api, run, days)
+        bench(api).clock.advance(timedelta(days=after) - timedelta(minutes=1))
+        assert see(api, path).json["closed"] is None
+        bench(api).clock.advance(timedelta(minutes=1))
+        assert see(api, path).json["closed"]
+        assert decide(api, path).status == 409
+        soon = bench(api).clock.now() + timedelta(hours=1)
 
 
 def test_link_is_over_after_seven_days_though_its_call_waits(api: Api) -> None:

@@ -133,9 +133,8 @@ async def make_link(runtime: Runtime, person: Person, owner: str, call: OpenAppr
     if ports.links is None or not ports.base_url or call.kind not in _KINDS:
         return None
     now = runtime.clock.now()
-    latest = now + MAX_AGE
-    expires_at = latest if call.expires_at is None else min(call.expires_at, latest)
-    if expires_at <= now or not may_decide(actor_of(person), owner, call.approval):
+    is_over = call.expires_at is not None and call.expires_at <= now
+    if is_over or not may_decide(actor_of(person), owner, call.approval):
         return None
     secret = runtime.dice.text(SECRET_BYTES)
     link = Link(
@@ -144,7 +143,8 @@ async def make_link(runtime: Runtime, person: Person, owner: str, call: OpenAppr
         run_id=call.run_id,
         tool_call_id=call.tool_call_id,
         attempt=call.attempt,
-        expires_at=expires_at,
+        # The call's own expiry holds as well, whenever that is: it may be put off.
+        expires_at=now + MAX_AGE,
     )
     await ports.links.put_link(secret, link)
     return f"{ports.base_url}/decide/{Keys(owner).hash}.{call.run_id}.{secret}"
@@ -233,6 +233,9 @@ async def _page(runtime: Runtime, link: Link, person: Person) -> LinkPage:
 def _facts(runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, link: Link) -> dict[str, Any]:
     """Return what the page says of a call in any case."""
     suspension, meta = call.suspension, snapshot.meta
+    ends = [link.expires_at]
+    if call.expires_at is not None and call.attempt == link.attempt:
+        ends.append(call.expires_at)
     return {
         "agent": meta.agent,
         "agent_path": call.agent_path or (meta.agent,),
@@ -241,7 +244,7 @@ def _facts(runtime: Runtime, snapshot: RunSnapshot, call: CallRecord, link: Link
         "summary": suspension.summary if suspension else None,
         "risk": suspension.risk if suspension else None,
         "requester": name_of(runtime.channels.config, meta.owner),
-        "expires_at": link.expires_at,
+        "expires_at": min(ends),
     }
 
 
