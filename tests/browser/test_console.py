@@ -278,9 +278,9 @@ def test_approver_sees_what_is_theirs_and_nothing_else_of_the_thread(
     eve.sees("Nothing waits for you", other)
     inbox.locator(".side .badge").get_by_text("1", exact=True).wait_for()
     bea.button("Approve", bea.card(order, inbox)).click()
-    ann.sees("1 of 2 approvals of the same arguments given")
+    ann.sees("1 of 2 approvals of these arguments given")
     # The vote may still be changed, and nothing waits for one.
-    bea.sees("1 of 2 approvals of the same arguments given", inbox)
+    bea.sees("1 of 2 approvals of these arguments given", inbox)
     inbox.locator(".side .badge").wait_for(state="detached")
     cid = enter(f"{unique('cid')};groups=finance").sign_in()
     cid.button("Approve", cid.card(order, cid.tab("#/inbox"))).click()
@@ -300,7 +300,7 @@ def test_votes_for_other_arguments_are_shown_and_do_not_count_together(
     bea.button("Edit", bea.card(order, first)).click()
     first.get_by_role("textbox", name="order").fill(other)
     bea.button("Approve with changes", first).click()
-    ann.sees("1 of 2 approvals of the same arguments given")
+    ann.sees("0 of 2 approvals of these arguments given, 1 of 2 of others")
     second.reload()
     cid.sees(f"approved with other arguments (order: {other})", second)
     cid.button("Approve", cid.card(order, second)).click()
@@ -308,7 +308,7 @@ def test_votes_for_other_arguments_are_shown_and_do_not_count_together(
     second.reload()
     cid.sees("Your approval is recorded. More are needed.", second)
     cid.picture("votes", second)
-    cid.sees("1 of 2 approvals of the same arguments given", second)
+    cid.sees("1 of 2 approvals of these arguments given, 1 of 2 of others", second)
     # Whoever may change their mind takes what the other approved.
     cid.button("Use these arguments", second).click()
     assert second.get_by_role("textbox", name="order").input_value() == other

@@ -133,7 +133,7 @@ def test_owner_who_has_voted_is_told_so_and_may_change_the_vote(enter: Enter, br
     ann.button("Approve").click()
     for _ in ("as it was answered", "as it is loaded"):
         ann.sees("Your approval is recorded. More are needed.")
-        ann.sees("1 of 2 approvals of the same arguments given")
+        ann.sees("1 of 2 approvals of these arguments given")
         assert ann.button("Approve").count() == 0
         ann.page.reload()
     ann.button("Change your vote").click()

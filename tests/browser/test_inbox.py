@@ -112,7 +112,7 @@ def test_link_to_a_request_asks_to_sign_in_and_comes_back_to_it(enter: Enter, br
     cid = enter(f"{unique('cid')};groups=finance")
     cid.page.goto(f"{cid.url}/{address}")
     cid.sign_in()
-    cid.sees("1 of 2 approvals of the same arguments given")
+    cid.sees("1 of 2 approvals of these arguments given")
     cid.button("Approve").click()
     cid.sees(f"approved by {cid.name.partition(';')[0]}")
     # Whoever still has it open is told without a click.

@@ -183,14 +183,14 @@ def test_approvals_count_together_by_their_arguments_and_once_for_each_person(
     counts = modules.evaluate(
         """async (events) => {
           const { applyEvent, newView } = await import("/events.js");
-          const { agreeing } = await import("/decision.js");
+          const { countsOf } = await import("/decision.js");
           const view = newView();
-          return events.map((event) => agreeing(applyEvent(view, event).waiting.get("c1")));
+          return events.map((event) => countsOf(applyEvent(view, event).waiting.get("c1")));
         }""",
         events,
     )
     # The second vote of bea takes the place of the first, and says what carl's says, in another order.
-    assert counts == [0, 1, 1, 2, 2]
+    assert counts == [[0, 0], [0, 1], [1, 0], [2, 0], [2, 1]]
 
 
 def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: Page) -> None:

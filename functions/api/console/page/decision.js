@@ -51,10 +51,11 @@ function ownArgs(vote, pending) {
 /** What a vote's own arguments change of those of the request, in one line. */
 const changesIn = (args, asked) => brief(Object.fromEntries(Object.entries(args).filter(([name, value]) => !isSame(value, asked?.[name]))));
 
-/** How many persons approve the same arguments: only they count together. */
-export function agreeing(pending) {
+/** How many persons approve the arguments that are shown, and how many at most the same others: only these count together. */
+export function countsOf(pending) {
   const wanted = (pending.approval?.given || []).map((vote) => ownArgs(vote, pending));
-  return Math.max(0, ...wanted.map((args) => wanted.filter((each) => isSame(each, args)).length));
+  const others = wanted.filter((args) => args);
+  return [wanted.length - others.length, Math.max(0, ...others.map((args) => others.filter((each) => isSame(each, args)).length))];
 }
 
 /** Who has approved what, for those who decide next. `onTake(args)`: the same is to be approved. */
@@ -168,7 +169,7 @@ export function Circumstances({ pending, owner, name, onMore }) {
     ${pending.requested_at && html`<span>${S.decide.asked} <${Time} at=${pending.requested_at} /></span>`}
     ${pending.expires_at && html`<span>${S.decide.expires} <${Time} at=${pending.expires_at} exact />${onMore && html` <button type="button" class="plain" data-more onClick=${onMore}>${S.decide.more}</button>`}</span>`}
     ${rule && html`<span>${S.decide.others(rule.quorum || 1, (rule.by || []).join(S.decide.or))}</span>`}
-    ${rule?.quorum > 1 && html`<span>${S.decide.quorum(agreeing(pending), rule.quorum)}</span>`}
+    ${rule?.quorum > 1 && html`<span>${S.decide.quorum(...countsOf(pending), rule.quorum)}</span>`}
     ${nextReminder(pending) && html`<span>${S.decide.reminder} <${Time} at=${nextReminder(pending)} exact /></span>`}
     ${escalation(pending) && html`<span>${S.decide.escalates(rule.escalate_to.join(S.decide.or))} <${Time} at=${escalation(pending)} exact /></span>`}
   </p>`;

@@ -192,7 +192,7 @@ export const S = {
     send: "Send answer",
     others: (count, groups) => (count > 1 ? `Needs ${count} of ${groups}` : `Needs ${groups}`),
     or: " or ",
-    quorum: (given, all) => `${given} of ${all} approvals of the same arguments given`,
+    quorum: (given, others, all) => `${given} of ${all} approvals of these arguments given${others ? `, ${others} of ${all} of others` : ""}`,
     vote: (who, args, reason) => `${who} approved${args ? ` with other arguments (${args})` : ""}${reason ? `: ${reason}` : ""}`,
     onlyOthers: (groups) => `You cannot decide about your own run. A member of ${groups.join(" or ")} can.`,
     again: "It was approved with other arguments. A new version of the tool changed them, so nothing ran.",

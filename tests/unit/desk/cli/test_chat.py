@@ -323,7 +323,7 @@ def test_votes_so_far_are_told_with_their_arguments_before_anybody_is_asked() ->
     assert lines.shown[at + 1 : at + 4] == [
         "bea approved refund(amount=40): enough",
         "carl approved refund",
-        "1 of 2 approvals of the same arguments given",
+        "1 of 2 approvals of these arguments given, 1 of 2 of others",
     ]
 
 

@@ -1,6 +1,7 @@
 """The words of messages: what hostile texts cannot do first, then each kind of message."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -137,6 +138,29 @@ def test_each_reason_for_a_message_has_its_headline() -> None:
 
 
 @pytest.mark.parametrize(
+    ("edits", "count"),
+    [
+        ([None], "1 of 2 approvals"),
+        ([{"amount": 900.0, "to": "Nora"}], "1 of 2 approvals"),
+        ([{"amount": 800.0, "to": "Nora"}], "0 of 2 approvals, 1 of other arguments"),
+        ([None, {"amount": 800.0, "to": "Nora"}], "1 of 2 approvals, 1 of other arguments"),
+        (
+            [{"amount": 1.0, "to": "Nora"}, None, {"amount": 2.0, "to": "Nora"}],
+            "1 of 2 approvals, 1 of other arguments",
+        ),
+    ],
+)
+def test_votes_are_counted_for_the_arguments_that_the_message_shows(
+    edits: list[Any], count: str
+) -> None:
+    votes = tuple(Vote(by=f"p{n}", at=NOW, exact_args=edit) for n, edit in enumerate(edits))
+    given = PendingApproval(by=("finance",), quorum=2, given=votes)
+    voted = the_notice(NoticeKind.VOTED, approval=given)
+    assert headline(voted).startswith(f"{count}: ")
+    assert outcome(voted).startswith(f"{count}, the newest by p{len(edits) - 1}")
+
+
+@pytest.mark.parametrize(
     ("summary", "sentence"),
     [
         ("Refund of 42 euros", "Ada asks for approval: Refund of 42 euros"),
@@ -253,7 +277,7 @@ def test_question_that_nobody_answers_is_declined() -> None:
     assert headline(declined).startswith("Declined by Bea: ")
 
 
-def test_vote_counts_with_those_for_the_same_arguments() -> None:
+def test_votes_for_the_same_other_arguments_are_counted_apart() -> None:
     other = {"amount": 800.0, "to": "Nora"}
     votes = (
         Vote(by="Bea", at=NOW),
@@ -262,7 +286,9 @@ def test_vote_counts_with_those_for_the_same_arguments() -> None:
     )
     rule = PendingApproval(by=("finance",), quorum=3, given=votes)
     notice = the_notice(NoticeKind.VOTED, approval=rule)
-    assert outcome(notice) == "2 of 3 approvals, the newest by Eve\nReason: “Less.”"
+    assert outcome(notice) == (
+        "1 of 3 approvals, 2 of other arguments, the newest by Eve\nReason: “Less.”"
+    )
 
 
 def test_person_of_the_configuration_is_shown_by_the_address_there() -> None:

@@ -1,5 +1,7 @@
 """Decisions about calls that wait, and their record."""
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 from operator import not_
@@ -7,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from layover.values.base import Json, Time, Value, is_none
+from layover.values.base import Json, Time, Value, compact_json, is_none
 
 MAX_WAIT = timedelta(days=365)
 """The longest wait of a call: the Step Functions execution that waits for it lives for a year at most."""
@@ -136,6 +138,13 @@ class Vote(Edited):
     def person(self) -> str:
         """The voter, whichever way the vote came."""
         return self.on_behalf_of or self.by
+
+
+def counts_of(edits: Iterable[Json]) -> tuple[int, int]:
+    """Return how many votes approve the arguments that are shown (None), and how many at most the same
+    others: only these count together."""
+    counts = Counter(None if edit is None else compact_json(edit) for edit in edits)
+    return counts.pop(None, 0), max(counts.values(), default=0)
 
 
 class PendingApproval(ApprovalRule):

@@ -245,15 +245,15 @@ def test_a_waiting_call_has_the_newest_vote_of_each_person(place: str) -> None:
     ]
 
 
-def test_the_terminal_counts_approvals_of_the_same_arguments() -> None:
+def test_the_terminal_counts_approvals_of_the_arguments_that_it_shows() -> None:
     (log,) = (log for log in LOGS if log.name == "votes_apart")
     lines = [line for lines in pictures.terminal(log)[1] for line in lines]
-    count = "1 of 2 approvals of the same arguments given"
+    count = "of 2 approvals of these arguments given"
     assert lines[-4:] == [
-        f"bea approved pay_out(amount=800): it is enough; {count}",
-        f"carl approved pay_out; {count}",
-        f"bea approved pay_out(amount=700); {count}",
-        f"dora approved pay_out(amount=800); {count}",
+        f"bea approved pay_out(amount=800): it is enough; 0 {count}, 1 of 2 of others",
+        f"carl approved pay_out; 1 {count}, 1 of 2 of others",
+        f"bea approved pay_out(amount=700); 1 {count}, 1 of 2 of others",
+        f"dora approved pay_out(amount=800); 1 {count}, 1 of 2 of others",
     ]
 
 

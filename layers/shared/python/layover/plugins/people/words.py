@@ -10,7 +10,7 @@ from typing import Any
 
 from layover.values.base import Json, compact_json
 from layover.values.channels import Channels, Notice, NoticeKind
-from layover.values.decision import ApprovalRule, DecisionKind, Vote
+from layover.values.decision import ApprovalRule, DecisionKind, Vote, counts_of
 from layover.values.runs.run import BUDGET_TOOL, SYSTEM, SuspensionKind
 
 MAX_HEADLINE = 200
@@ -269,16 +269,19 @@ def _verdict(notice: Notice, channels: Channels | None) -> str:
 
 
 def _tally(notice: Notice) -> str:
-    """Count the approvals of the newest vote's arguments, as the quorum does."""
+    """Count the approvals of the arguments that the message shows, and of others."""
     rule = notice.call.approval
     votes = rule.given if rule is not None else ()
     quorum = rule.quorum if rule is not None else 1
-    equal = sum(_args_of(v, notice) == _args_of(votes[-1], notice) for v in votes)
-    return f"{equal} of {quorum} approvals"
+    same, others = counts_of(_edit_of(vote, notice) for vote in votes)
+    return f"{same} of {quorum} approvals" + (f", {others} of other arguments" if others else "")
 
 
-def _args_of(vote: Vote, notice: Notice) -> str:
-    return compact_json(notice.call.args if vote.exact_args is None else vote.exact_args)
+def _edit_of(vote: Vote, notice: Notice) -> Json:
+    """Return the arguments that a vote approves; None: those that the message shows."""
+    edit = vote.exact_args
+    is_same = edit is None or compact_json(edit) == compact_json(notice.call.args)
+    return None if is_same else edit
 
 
 def _needs(rule: ApprovalRule, owner: str) -> str:
@@ -292,10 +295,9 @@ def _needs(rule: ApprovalRule, owner: str) -> str:
 
 
 def _voters(notice: Notice, votes: tuple[Vote, ...], channels: Channels | None) -> str:
-    asked_for = compact_json(notice.call.args)
     names = [
         name_of(vote.person, channels)
-        + ("" if _args_of(vote, notice) == asked_for else " (with changes)")
+        + ("" if _edit_of(vote, notice) is None else " (with changes)")
         for vote in votes[:MAX_PEOPLE]
     ]
     more = [f"and {len(votes) - MAX_PEOPLE} more"] if len(votes) > MAX_PEOPLE else []

@@ -1,11 +1,11 @@
 """Calls, and votes about those that take several approvals, as words of the terminal."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from layover.values.base import compact_json
+from layover.values.decision import counts_of
 
 Json = Mapping[str, Any]
 MAX_SHOWN = 300
@@ -44,13 +44,9 @@ def vote_line(pending: Json, vote: Json) -> str:
 def count_line(pending: Json) -> str:
     """Return how far the call is from its quorum."""
     quorum = _rule(pending).get("quorum")
-    return f"{_agreeing(pending)} of {quorum} approvals of the same arguments given"
-
-
-def _agreeing(pending: Json) -> int:
-    """Return how many persons approve the same arguments: only they count together."""
-    counts = Counter(compact_json(_edit_of(pending, vote)) for vote in votes_of(pending))
-    return max(counts.values(), default=0)
+    same, others = counts_of(_edit_of(pending, vote) for vote in votes_of(pending))
+    more = f", {others} of {quorum} of others" if others else ""
+    return f"{same} of {quorum} approvals of these arguments given{more}"
 
 
 def _edit_of(pending: Json, vote: Json) -> Any:
