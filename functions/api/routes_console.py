@@ -13,8 +13,8 @@ from layover.values.deployment.access import CONNECTED
 
 router = new_router()
 _DOCS_LINK = '<link rel="help" href="docs">\n'
-_ONE_MACHINE = "'self' http://127.0.0.1:* http://localhost:*"
-"""Hosts of files on one machine. On AWS, the hosts of the sign-in and the bucket have TLS."""
+_ONE_MACHINE = "http://127.0.0.1:* http://localhost:*"
+"""Hosts of files on one machine."""
 _FOREVER = "max-age=31536000, immutable"
 _PAGE = "text/html; charset=utf-8"
 
@@ -41,8 +41,12 @@ def _text() -> str:
 
 
 def _headers() -> dict[str, Any]:
-    access = call_of(router).host.runtime().settings.access
-    return {**page_headers("'self' https:" if access.issuer else _ONE_MACHINE)}
+    settings = call_of(router).host.runtime().settings
+    access = settings.access
+    # No host of others: whatever a text or a schema makes of the page, its token goes nowhere else.
+    hosts = [f"{url.rstrip('/')}/" for url in (access.issuer, access.stream_url) if url]
+    more = " ".join([*hosts, settings.page_sources]) if access.issuer else _ONE_MACHINE
+    return {**page_headers(f"'self' {more}".rstrip())}
 
 
 @router.get("/console/<version>/<file>", include_in_schema=False)

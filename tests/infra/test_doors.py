@@ -138,6 +138,21 @@ def test_own_provider_is_taken_at_its_word(plain: Synthesized) -> None:
     assert plain.of_type("AWS::Cognito::UserPool") == {}
 
 
+def test_pages_may_ask_the_token_endpoint_and_the_bucket_and_no_other_host(
+    plain: Synthesized, vpc: Synthesized
+) -> None:
+    def named(stack: Synthesized) -> str:
+        variables = stack.functions()["api"]["Environment"]["Variables"]
+        return json.dumps(variables["LAYOVER_PAGE_SOURCES"])
+
+    assert "https://tokens.example/token https://" in named(plain)
+    assert "/oauth2/token https://" in named(vpc)
+    assert "amazoncognito.com/oauth2/token" in named(vpc)
+    for stack in (plain, vpc):
+        assert ".s3." in named(stack)
+        assert "*" not in named(stack)
+
+
 def test_strangers_make_no_users(vpc: Synthesized) -> None:
     pool = vpc.one("AWS::Cognito::UserPool")
     assert pool["AdminCreateUserConfig"]["AllowAdminCreateUserOnly"] is True
@@ -250,7 +265,7 @@ def test_outputs_name_the_pool_and_its_clients(
     assert outputs == {
         "vpc": [*names],
         "gateway": ["UserPoolId", "PeopleClientId", "TokenUrl"],
-        "plain": ["PeopleClientId"],
+        "plain": ["PeopleClientId", "TokenUrl"],
     }
     url = json.dumps(vpc.template["Outputs"]["TokenUrl"]["Value"])
     assert ".amazoncognito.com/oauth2/token" in url

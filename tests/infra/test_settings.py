@@ -69,6 +69,12 @@ def kept(folder: Path, stage: str, text: str) -> dict[str, str]:
         {"machine_scopes": "layover/operate", "machine_client": "true"},
         # People ask the pool for what its tokens have.
         {"login_scope": "api://layover/use"},
+        {"token_url": "https://tokens.example/token"},
+        {
+            "token_url": "https://a.example; script-src *",
+            "issuer": "https://id.example",
+            "audience": "a",
+        },
         {"operate_group": "two words"},
         {"audit_group": "a" * 129},
         # Cognito takes no domain with such a word in it.

@@ -11,6 +11,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 _SCRIPT = "text/javascript; charset=utf-8"
 MODULES = (
+    "names",
     "strings",
     "numbers",
     "dom",
@@ -44,6 +45,7 @@ MODULES = (
 """The modules in the order of their imports. Each further file would be a request, and on a cold start a
 function, so they are sent as one file, with names that are unique among all modules."""
 DECIDE_MODULES = (
+    "names",
     "strings",
     "numbers",
     "dom",

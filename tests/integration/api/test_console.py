@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,9 @@ from functions.api.console.assets import (
     assets,
     version,
 )
-from integration.api.kit import Api
+from integration.api.kit import Api, TestHost
+from layover.values.deployment.access import Access
+from support.worlds.services import ServiceBench
 
 MAX_GZIPPED = 150_000
 """Bytes of the whole page."""
@@ -53,6 +56,25 @@ def test_page_runs_its_own_scripts_alone_and_is_in_no_frame(api: Api) -> None:
     assert "<style" not in answer.body
     assert not re.search(r"<script(?![^>]* src=)", answer.body)
     assert not re.search(r"\son\w+=", answer.body)
+
+
+def test_page_of_a_deployment_asks_exactly_the_hosts_that_it_uses(world: ServiceBench) -> None:
+    access = Access(issuer="https://id.example/pool", stream_url="https://streams.example/live/")
+    sources = "https://tokens.example/token https://files.s3.eu-west-1.amazonaws.com/"
+    settings = world.runtime.settings.model_copy(update={"access": access, "page_sources": sources})
+    world.runtime = replace(world.runtime, settings=settings)
+    host = TestHost(world)
+    try:
+        for path in ("/", "/connected"):
+            policy = Api(world, host).get(path, sub=None).headers["content-security-policy"]
+            assert directives(policy)["connect-src"] == [
+                "'self'",
+                "https://id.example/pool/",
+                "https://streams.example/live/",
+                *sources.split(),
+            ]
+    finally:
+        host.close()
 
 
 def test_page_to_which_services_send_users_back_is_the_console_and_is_kept_nowhere(

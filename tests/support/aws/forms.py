@@ -67,6 +67,7 @@ FORMS: dict[str, dict[str, str]] = {
         "client_id": "people",
         "scope": "use:layover",
         "login_scope": "api://layover/use",
+        "token_url": "https://tokens.example/token",
         "operate_group": "platform",
         "api_concurrency": "0",
     },

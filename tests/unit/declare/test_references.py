@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from typing_extensions import TypeAliasType
 
 from layover import Agent, DefinitionError, ToolContext, tool, tool_from_schema
+from layover.declare.tools.questions import question_of
+from layover.declare.tools.served import accept
 from layover.declare.tools.tool import AnyTool
 from unit.declare.test_tool_schemas import assert_accepted_in_strict_mode
 
@@ -418,3 +420,38 @@ def test_a_rule_next_to_a_reference_is_told_in_strict_mode_too() -> None:
     made = taking(Annotated[small, Field(json_schema_extra={"maximum": 5})])
     assert made.spec.strict
     assert made.parameters["properties"]["value"] == {"type": "integer", "maximum": 5}
+
+
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "prototype"])
+def test_field_that_means_something_else_in_a_browser_is_refused(name: str) -> None:
+    inner = closed(**{name: {"type": "string"}})
+    deeper = closed(items={"type": "array", "items": inner})
+    defined = {**closed(a={"$ref": f"#/$defs/{name}"}), "$defs": {name: {"type": "string"}}}
+    for schema in (inner, closed(group=inner), deeper, {**closed(), "allOf": [inner]}, defined):
+        with pytest.raises(DefinitionError, match=f"no field may be called '{name}'"):
+            given(schema)
+    refused = accept("shop", [{"name": "order", "inputSchema": closed(group=inner)}])
+    assert [name in each.reason for each in refused.left_out] == [True]
+    asked = {"message": "How?", "requestedSchema": inner}
+    with pytest.raises(DefinitionError, match="no field may be called"):
+        question_of("shop", "shop.example", asked)
+
+
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "prototype"])
+def test_field_of_a_type_that_means_something_else_in_a_browser_is_refused(name: str) -> None:
+    class Order(BaseModel):
+        what: str = Field(alias=name)
+
+    with pytest.raises(DefinitionError, match="no field may be called"):
+
+        @tool
+        def buy(order: Order) -> str:
+            """Buy."""
+            return order.what
+
+    with pytest.raises(DefinitionError, match="no field may be called"):
+
+        @tool(resume=Order, suspend=str)
+        def ask(ctx: ToolContext) -> str:
+            """Ask."""
+            return str(ctx.resume)

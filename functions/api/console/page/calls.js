@@ -3,6 +3,7 @@ import { Decision, Votes, brief } from "./decision.js";
 import { html, shown } from "./dom.js";
 import { FileChip } from "./files.js";
 import { Markdown } from "./markdown.js";
+import { ownOf } from "./names.js";
 import { isSame } from "./numbers.js";
 import { S } from "./strings.js";
 
@@ -40,8 +41,8 @@ export function editsOf({ asked, decision }) {
   const now = decision?.args, before = asked?.args;
   if (!now || !before) return [];
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
-  return names.filter((name) => (asked.isWhole || Object.hasOwn(before, name)) && !isSame(before[name], now[name]))
-    .map((name) => ({ name, was: before[name], now: now[name] }));
+  return names.filter((name) => (asked.isWhole || Object.hasOwn(before, name)) && !isSame(ownOf(before, name), now[name]))
+    .map((name) => ({ name, was: ownOf(before, name), now: now[name] }));
 }
 
 export function Edits({ edits }) {

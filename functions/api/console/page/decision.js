@@ -2,6 +2,7 @@ import { decided, get, id, post } from "./api.js";
 import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
 import { voterOf } from "./events.js";
 import { Fields, schemaFor, useForm } from "./forms.js";
+import { ownOf } from "./names.js";
 import { isSame, toJson } from "./numbers.js";
 import { Scopes, pageOf } from "./scopes.js";
 import { S } from "./strings.js";
@@ -49,7 +50,7 @@ function ownArgs(vote, pending) {
 }
 
 /** What a vote's own arguments change of those of the request, in one line. */
-const changesIn = (args, asked) => brief(Object.fromEntries(Object.entries(args).filter(([name, value]) => !isSame(value, asked?.[name]))));
+const changesIn = (args, asked) => brief(Object.fromEntries(Object.entries(args).filter(([name, value]) => !isSame(value, ownOf(asked, name)))));
 
 /** How many persons approve the arguments that are shown, and how many at most the same others: only these count together. */
 export function countsOf(pending) {

@@ -1,18 +1,19 @@
 import { html, shown, useLayoutEffect, useState } from "./dom.js";
+import { ownOf, recordOf } from "./names.js";
 import { isSame, parseJson, toJson, wholeOf } from "./numbers.js";
 import { S } from "./strings.js";
 
 /** A field's schema with its `$ref` resolved; for `X | null`, that of X. */
 export function resolved(schema, root) {
   const name = /^#\/\$defs\/(.+)$/.exec(schema?.$ref || "")?.[1];
-  if (name) return resolved({ ...(root.$defs?.[name] || {}), ...schema, $ref: undefined }, root);
+  if (name) return resolved({ ...(ownOf(root.$defs, name) || {}), ...schema, $ref: undefined }, root);
   const choices = (schema?.anyOf || []).filter((each) => each.type !== "null");
   return choices.length === 1 ? { ...schema, anyOf: undefined, ...resolved(choices[0], root) } : schema || {};
 }
 
 const takesNull = (schema, root) => {
   const name = /^#\/\$defs\/(.+)$/.exec(schema?.$ref || "")?.[1];
-  if (name) return takesNull(root.$defs?.[name], root);
+  if (name) return takesNull(ownOf(root.$defs, name), root);
   const types = [schema?.type].flat(), values = schema?.enum || [];
   return types.includes("null") || values.includes(null) || (schema?.anyOf || []).some((each) => takesNull(each, root));
 };
@@ -97,19 +98,19 @@ function isGroup(schema, nullable, required, value, depth) {
 function fieldsOf(schema, root, values, path = [], titles = []) {
   return Object.entries(schema.properties).flatMap(([name, each]) => {
     const of = resolved(each, root), nullable = takesNull(each, root), choices = choicesOf(of, nullable), items = lineOf(of, root);
-    const value = values && Object.hasOwn(values, name) ? values[name] : undefined;
+    const value = ownOf(values, name);
     const required = (schema.required || []).includes(name);
     if (isGroup(of, nullable, required, value, path.length + 1)) return fieldsOf(of, root, value, [...path, name], [...titles, of.title || name]);
     return [{ name: [...path, name].join("."), label: of.title || name, path: [...path, name], group: titles.join(" › "), schema: of, nullable, choices, items, value, kind: kindOf(of, choices, value, items), required }];
   });
 }
 
-const valueAt = (values, path) => path.reduce((found, name) => (found && typeof found === "object" && Object.hasOwn(found, name) ? found[name] : undefined), values);
+const valueAt = (values, path) => path.reduce((found, name) => (typeof found === "object" ? ownOf(found, name) : undefined), values);
 
 /** The values of fields as one object, with an object for each group. */
 function assembled(fields, entries) {
-  const found = {};
-  const within = (path) => path.slice(0, -1).reduce((at, name) => { at[name] ??= {}; return at[name]; }, found);
+  const found = recordOf();
+  const within = (path) => path.slice(0, -1).reduce((at, name) => { at[name] ??= recordOf(); return at[name]; }, found);
   for (const { path } of fields) within(path);
   for (const [{ path }, value] of entries) within(path)[path.at(-1)] = value;
   return found;
@@ -125,11 +126,11 @@ function fieldOfWhole(schema) {
 export function useForm(schema, initial = {}, before = null) {
   const single = !(schema?.type === "object" && schema.properties);
   const fields = single ? [fieldOfWhole(schema || {})] : fieldsOf(schema, schema, initial);
-  const [start] = useState(() => Object.fromEntries(fields.map(({ name, kind, value, schema: of }) =>
+  const [start] = useState(() => recordOf(fields.map(({ name, kind, value, schema: of }) =>
     [name, written(value === undefined && !single && !before ? of.default : value, kind)])));
   const [texts, setTexts] = useState(start);
-  const [wrong, setWrong] = useState({});
-  const change = (name, value) => setTexts((old) => ({ ...old, [name]: value }));
+  const [wrong, setWrong] = useState(recordOf);
+  const change = (name, value) => setTexts((old) => recordOf([...Object.entries(old), [name, value]]));
   /** Returns what a field has in a list, nothing if it is left out. Throws an Error for the person who typed. */
   const valueIn = (field) => {
     const text = texts[field.name];
@@ -139,7 +140,7 @@ export function useForm(schema, initial = {}, before = null) {
   };
   /** The typed values, or undefined if a field is wrong, which is then shown. */
   const values = () => {
-    const entries = [], errors = {};
+    const entries = [], errors = recordOf();
     for (const field of fields) {
       try {
         for (const value of valueIn(field)) {
@@ -157,7 +158,7 @@ export function useForm(schema, initial = {}, before = null) {
   /** The field that an error of the server is about: `["body", "data", "to", "street"]`. */
   const fieldAt = ({ loc = [] }) => fields.find(({ path }) => path.every((name, n) => loc[n + 2] === name) && loc.length >= path.length + 2);
   const takes = (errors) => Boolean(errors?.length) && errors.every((each) => ["data", "args"].includes(each.loc?.[1]) && fieldAt(each));
-  const refuse = (errors) => setWrong(Object.fromEntries(errors.map((each) => [fieldAt(each).name, each.msg])));
+  const refuse = (errors) => setWrong(recordOf(errors.map((each) => [fieldAt(each).name, each.msg])));
   /** Returns whether the field differs from what was there before. */
   const edited = (name) => {
     if (!before) return false;
@@ -197,7 +198,7 @@ const LIMITED = { string: ["minLength", "maxLength"], number: ["minimum", "maxim
 LIMITED.integer = LIMITED.number;
 
 /** The limits that a schema sets: `[name, limit]`. The least length that says no more than that something is needed is none. */
-const limitsIn = (schema) => (LIMITED[typeOf(schema)] || []).filter((name) => typeof schema[name] === "number" && !(name === "minLength" && schema[name] <= 1)).map((name) => [name, schema[name]]);
+const limitsIn = (schema) => (ownOf(LIMITED, typeOf(schema)) || []).filter((name) => typeof schema[name] === "number" && !(name === "minLength" && schema[name] <= 1)).map((name) => [name, schema[name]]);
 
 function checkLimits(value, schema) {
   const fits = { string: "string", number: "number", bigint: "number" }[typeof value] || (Array.isArray(value) ? "array" : null);
@@ -227,7 +228,7 @@ function valueOf(text, { kind, choices, items }) {
 /** Values that the payload of a call offers for a field: `slots: [...]` for `slot`. */
 const offered = (payload, { name, kind }) => {
   if (kind === "lines") return null;
-  const list = payload?.[`${name}s`] ?? payload?.[`${name}es`] ?? payload?.options;
+  const list = [`${name}s`, `${name}es`, "options"].map((each) => ownOf(payload, each)).find((each) => each ?? false);
   return Array.isArray(list) && list.length <= 24 && list.every((each) => typeof each !== "object") ? list : null;
 };
 

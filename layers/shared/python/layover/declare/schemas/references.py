@@ -42,6 +42,8 @@ _SAME_VALUE = frozenset(
 )
 """Keywords whose schemas say something about the value itself, not about a part of it."""
 _NAMES_PLACES = frozenset({"$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
+RESERVED = frozenset({"__proto__", "constructor", "prototype"})
+"""Names of no field: in JavaScript, every object has something of its language by them."""
 _WORDS = _MAPS | _LISTS | _SINGLE | {"const", "default"}
 """Keywords that may have an object."""
 
@@ -60,7 +62,7 @@ def self_contained(schema: Schema, what: str) -> Schema:
     """Return the schema with references to `#/$defs/NAME` and `#` only: itself if it has no others.
 
     `what` begins the message of a DefinitionError, which is raised for a reference that leads nowhere or out
-    of the schema, and for references that lead in a circle."""
+    of the schema, for references that lead in a circle, and for a name of `RESERVED`."""
     has_only_own = all(
         keyword == "$ref" and isinstance(reference, str) and _OWN.fullmatch(reference)
         for _, each in nested(schema)
@@ -72,6 +74,15 @@ def self_contained(schema: Schema, what: str) -> Schema:
     lookup = _InDefs(schema) if plain else _anywhere(schema)
     _Check(what, lookup).all_of(schema)
     return schema if plain else _Copy(schema, lookup).schema()
+
+
+def check_names(fields: Any, what: str) -> None:
+    """Raise DefinitionError for a name that no page could show without harm. `what` begins its message."""
+    if isinstance(fields, Mapping) and (wrong := RESERVED & fields.keys()):
+        raise DefinitionError(
+            f"{what}no field may be called {min(wrong)!r}, which means something else in a browser: give it "
+            "another name"
+        )
 
 
 def nested(schema: Any, place: str = "#") -> Iterator[tuple[str, Schema]]:
@@ -190,6 +201,8 @@ class _Check:
         self._schemas[id(schema)] = place
         same = self._same_value[id(schema)] = []
         next_schemas: list[tuple[str, Any, _Lookup]] = []
+        for keyword in _MAPS & schema.keys():
+            check_names(schema[keyword], f"{self._what}{keyword} at {place}: ")
         for keyword, path, inner in _children(schema):
             next_schemas.append((f"{place}/{path}", inner, lookup.within(inner)))
             if keyword in _SAME_VALUE:

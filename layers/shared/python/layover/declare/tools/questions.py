@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from layover.declare.schemas.references import check_names
 from layover.declare.tools.served import plain
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
@@ -109,6 +110,7 @@ def _fields(schema: Any) -> tuple[dict[str, Any], list[str]]:
         raise DefinitionError("its form is not an object's")
     if len(properties) > MAX_FIELDS:
         raise DefinitionError(f"its form has more than {MAX_FIELDS} fields")
+    check_names(properties, "its form: ")
     fields = {_words(name): _field(each) for name, each in properties.items()}
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(

@@ -154,7 +154,7 @@ class Layover(Construct):
             "client_id": client_id,
         }
         self.settings = settings_of(settings, more, has_vpc=vpc is not None)
-        has_pages = self._check_users(user_pool, user_pool_domain)
+        pages = self._check_users(user_pool, user_pool_domain)
         placement = self._placement(vpc, function_subnets, database_subnets, database)
         if domain is not None:
             if not isinstance(domain, Domain):
@@ -169,7 +169,7 @@ class Layover(Construct):
             built = self._built(place, packages, requirements)
             self.settings = self.settings.model_copy(update=built)
         self._make_stores(placement, database, tools)
-        self._make_doors(domain, user_pool, has_pages=has_pages)
+        self._make_doors(domain, user_pool, pages)
         self._make_functions(tools)
         self._connect()
         self._add_outputs()
@@ -183,15 +183,15 @@ class Layover(Construct):
 
     def _check_users(
         self, pool: cognito.IUserPool | None, domain: cognito.IUserPoolDomain | None
-    ) -> bool:
-        """Return whether the pool has sign-in pages already."""
+    ) -> str | None:
+        """Return the URL of the sign-in pages that the pool has already."""
         settings = self.settings
         if pool is None:
             if domain is not None:
                 raise InvalidProps(
                     "user_pool_domain needs the user_pool whose sign-in pages it has"
                 )
-            return False
+            return None
         expect(
             pool, "user_pool_id", "user_pool", "a cognito.IUserPool, such as cognito.UserPool(...),"
         )
@@ -207,9 +207,20 @@ class Layover(Construct):
                 )
         if domain is not None:
             expect(domain, "domain_name", "user_pool_domain", "a cognito.IUserPoolDomain")
-            return True
-        below = pool.node.find_all()
-        return any(isinstance(each, cognito.CfnUserPoolDomain) for each in below)
+        domains = [
+            each
+            for root in (domain, pool)
+            if root is not None
+            for each in root.node.find_all()
+            if isinstance(each, cognito.CfnUserPoolDomain)
+        ]
+        if domains:
+            return _pages_at(
+                self, domains[0].domain, own=domains[0].custom_domain_config is not None
+            )
+        if domain is None:
+            return None
+        return _pages_at(self, domain.domain_name, own="." in domain.domain_name)
 
     def _placement(
         self,
@@ -305,7 +316,7 @@ class Layover(Construct):
         self._layer = Layer(self, "Layer", settings)
 
     def _make_doors(
-        self, domain: Domain | None, pool: cognito.IUserPool | None, *, has_pages: bool
+        self, domain: Domain | None, pool: cognito.IUserPool | None, pages_of_pool: str | None
     ) -> None:
         settings = self.settings
         self._http = HttpApi(self, "Http", settings)
@@ -330,12 +341,22 @@ class Layover(Construct):
                 settings,
                 web,
                 pool=pool,
-                has_pages=has_pages,
+                pages=pages_of_pool,
                 groups=self._groups.names,
             )
             self.identity = users.identity
             if users.makes_groups:
                 self._warn_of_groups()
+
+    def _files_at(self) -> tuple[str, ...]:
+        """Return the beginnings of the URLs by which pages put files into the bucket."""
+        name, region = self.bucket.bucket_name, Stack.of(self).region
+        if "." in (self.settings.adopt_bucket or ""):  # No certificate is for its own host.
+            return (
+                f"https://s3.{region}.amazonaws.com/{name}/",
+                f"https://s3.amazonaws.com/{name}/",
+            )
+        return (f"https://{name}.s3.{region}.amazonaws.com/", f"https://{name}.s3.amazonaws.com/")
 
     def _warn_of_groups(self) -> None:
         """Warn of rules whose groups are not in the stack."""
@@ -399,6 +420,7 @@ class Layover(Construct):
             socket_url=self._sockets.url,
             socket_endpoint=self._sockets.endpoint,
             stream_url=self._streams.url,
+            page_sources=(self.identity.token_source, *self._files_at()),
             origins=self._origins,
             tools=tools,
             sealing=self._sealing(),
@@ -564,3 +586,9 @@ def _declared(settings: Settings) -> Iterator[iam.PolicyStatement]:
     """Yield the permissions of tools that the settings name."""
     for policy in settings.tool_policies:
         yield iam.PolicyStatement(actions=list(policy.actions), resources=list(policy.resources))
+
+
+def _pages_at(scope: Construct, domain: str, *, own: bool) -> str:
+    """Return the URL of a pool's sign-in pages: at the deployer's own host, or at one of Cognito's."""
+    host = domain if own else f"{domain}.auth.{Stack.of(scope).region}.amazoncognito.com"
+    return f"https://{host}"

@@ -258,6 +258,8 @@ class Settings(BaseModel):
     """Audiences, one of which a token of `issuer` has to name."""
     client_id: str | None = None
     """The public client at `issuer` with which `layover login` signs people in."""
+    token_url: str | None = Field(default=None, pattern=r"^https://[^\s;,]+$")
+    """URL at which `issuer` gives tokens, if that is another host: the console asks no other."""
     scope: str = USE
     """Scope that every token needs. ID tokens have none, so they are refused."""
     act_as_scope: str = ACT_AS
@@ -685,6 +687,10 @@ _RULES = (
     _Rule(
         lambda s: s.issuer and not s.audience,
         "issuer needs an audience: tokens for other applications would be taken",
+    ),
+    _Rule(
+        lambda s: s.token_url and not s.issuer,
+        "token_url needs an issuer: the user pool's is known",
     ),
     _Rule(
         lambda s: not s.issuer and _scopes(s) != _POOL_SCOPES,

@@ -94,6 +94,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         "LAYOVER_ISSUER",
         "LAYOVER_CLIENT_ID",
         "LAYOVER_STREAM_URL",
+        "LAYOVER_PAGE_SOURCES",
     ),
     "turn": (
         *ALL,

@@ -92,6 +92,8 @@ class Environment(BaseModel):
     client_id: str | None = Field(default=None, alias="LAYOVER_CLIENT_ID")
     stream_url: str | None = Field(default=None, alias="LAYOVER_STREAM_URL")
     """URL of `streams`; without it, `api` streams."""
+    page_sources: str = Field(default="", alias="LAYOVER_PAGE_SOURCES")
+    """URLs that the console's page asks besides the API, the issuer and the streams, separated by blanks."""
     origins: str = Field(default="", alias="LAYOVER_ORIGINS")
     """Origins of pages that may read streams, separated by commas."""
     daily_tokens: int | None = Field(default=None, ge=1, alias="LAYOVER_DAILY_TOKENS")

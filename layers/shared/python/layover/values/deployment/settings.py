@@ -46,6 +46,8 @@ class Settings(Value):
     """Keep the trace context of requests that start runs, for the links of their traces."""
     docs: bool = True
     """Serve `/docs`, without a token."""
+    page_sources: str = ""
+    """Sources of the page's Content-Security-Policy: where its tokens come from, and where its files go."""
     origins: tuple[str, ...] = ()
     """Origins of pages that may read the answers of `streams`: a gateway allows it for all other answers."""
     max_user_waits: int = 10

@@ -113,6 +113,8 @@ class Deployment:
     socket_url: str
     socket_endpoint: str
     stream_url: str
+    page_sources: tuple[str, ...]
+    """URLs that the console's page asks besides the API, the issuer and the streams."""
     origins: list[str]
     tools: tuple[iam.PolicyStatement, ...] = ()
     """Permissions of the functions that run tools."""
@@ -292,6 +294,7 @@ class Functions(Construct):
             "LAYOVER_SOCKET_ENDPOINT": deployment.socket_endpoint,
             "LAYOVER_SOCKET_FUNCTION": f"{function_name(settings, 'sockets')}:{ALIAS}",
             "LAYOVER_STREAM_URL": deployment.stream_url,
+            "LAYOVER_PAGE_SOURCES": " ".join(deployment.page_sources),
             ORIGINS: ",".join(deployment.origins),
             "LAYOVER_ISSUER": deployment.identity.issuer,
             "LAYOVER_CLIENT_ID": deployment.identity.client_id,

@@ -42,6 +42,11 @@ class Identity:
     token_url: str | None = None
     """URL at which clients get tokens; None: the issuer's document names it."""
 
+    @property
+    def token_source(self) -> str:
+        """The URL at which pages get tokens, as a Content-Security-Policy names it."""
+        return self.token_url or "/".join([*self.issuer.split("/")[:3], ""])
+
 
 def own_provider(settings: Settings) -> Identity:
     """Return the provider that the settings name."""
@@ -54,14 +59,15 @@ def own_provider(settings: Settings) -> Identity:
         operate_group=settings.operate_group,
         audit_group=settings.audit_group,
         read_content_group=settings.read_content_group,
+        token_url=settings.token_url,
     )
 
 
 class UserPool(Construct):
     """A Cognito user pool. An operator makes the users, unless `sign_up` opens the pool. `web`: URLs to which
     browsers return after signing in. `groups`: groups that approvals name. `pool`: a pool of the program that
-    makes the stack, which it leaves as it is, but for clients, scopes and, unless it `has_pages`, the host of
-    its sign-in pages."""
+    makes the stack, which it leaves as it is, but for clients, scopes and, unless it has `pages` (their URL),
+    the host of its sign-in pages."""
 
     def __init__(
         self,
@@ -71,7 +77,7 @@ class UserPool(Construct):
         web: list[str],
         *,
         pool: cognito.IUserPool | None = None,
-        has_pages: bool = False,
+        pages: str | None = None,
         groups: Iterable[str] = (),
     ) -> None:
         super().__init__(scope, id)
@@ -86,7 +92,7 @@ class UserPool(Construct):
         """Others make the groups of their own pool."""
         if self.makes_groups:
             self._groups(groups)
-        pages = None if has_pages else self._domain()
+        pages = pages or self._domain().base_url()
         self._scopes = self._resource_server()
         people = self._people([*dict.fromkeys((*web, *settings.callback_urls))])
         audience = [people.user_pool_client_id]
@@ -104,7 +110,7 @@ class UserPool(Construct):
             or (READERS if self._is_of_layover else None),
             pool_id=self._pool.user_pool_id,
             machine_id=machine,
-            token_url=f"{pages.base_url()}/oauth2/token" if pages else None,
+            token_url=f"{pages}/oauth2/token",
         )
 
     def _users(self) -> cognito.UserPool:
