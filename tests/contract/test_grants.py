@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from layover.clock import ManualClock
-from layover.keys import Keys
+from layover.keys import Keys, consent_key, grant_key
 from layover.plugins.reach.adapters.grants import TableGrants
 from layover.ports import Blobs
-from layover.ports.table import Table
+from layover.ports.table import Put, Table
 from layover.values.grant import Consent, Grant
 
 pytestmark = pytest.mark.both_stores(in_every_tier=True)
@@ -44,6 +44,41 @@ async def test_grant_of_another_owner_is_not_there(grants: TableGrants, owner: s
     assert await grants.list_grants(f"{owner}-other") == []
     assert await grants.remove(grant(f"{owner}-other"))
     assert await grants.get(owner, "github") is not None
+
+
+@pytest.mark.parametrize("copied", ["from another owner", "from another connection"])
+async def test_grant_that_was_copied_from_another_place_is_not_there(
+    grants: TableGrants, owner: str, journal_stores: tuple[Table, Blobs], copied: str
+) -> None:
+    table, _ = journal_stores
+    theirs = f"{owner}-other" if copied == "from another owner" else owner
+    name = "github" if copied == "from another owner" else "slack"
+    await grants.put(grant(theirs, name))
+    item = await table.get(Keys(theirs).grants, grant_key(name))
+    assert item is not None
+    verbatim = {key: value for key, value in item.items() if key not in ("pk", "sk")}
+    await table.write(Put(Keys(owner).grants, grant_key("github"), verbatim))
+    assert await grants.get(owner, "github") is None
+    assert [
+        each.connection for each in await grants.list_grants(owner) if each.owner != owner
+    ] == []
+    own = await grants.put(grant(owner, sealed="own"))
+    assert await grants.get(owner, "github") == own
+    assert await grants.get(theirs, name) == grant(theirs, name).model_copy(
+        update={"version": item["v"]}
+    )
+
+
+async def test_request_that_was_copied_from_another_owner_is_not_there(
+    grants: TableGrants, owner: str, journal_stores: tuple[Table, Blobs]
+) -> None:
+    table, _ = journal_stores
+    await grants.put_consent("state", consent(f"{owner}-other"))
+    item = await table.get(Keys(f"{owner}-other").grants, consent_key("state"))
+    assert item is not None
+    verbatim = {key: value for key, value in item.items() if key not in ("pk", "sk")}
+    await table.write(Put(Keys(owner).grants, consent_key("state"), verbatim))
+    assert await grants.get_consent(owner, "state", NOW) is None
 
 
 async def test_writer_that_read_an_older_grant_replaces_nothing(

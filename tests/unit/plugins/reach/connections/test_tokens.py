@@ -4,7 +4,9 @@ from no answer that is not one."""
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -12,13 +14,17 @@ from layover import Connection, DefinitionError, secret
 from layover.adapters.http.direct import DirectClient
 from layover.clock import ManualClock
 from layover.errors import ConfigurationError, ConsentRefused, RetryableError
+from layover.inmemory.sealer import InMemorySealer
 from layover.inmemory.table import InMemoryTable
+from layover.keys import Keys, consent_key, grant_key
 from layover.plugins.reach.adapters.endpoints import HttpTokenEndpoints
 from layover.plugins.reach.adapters.grants import TableGrants
+from layover.plugins.reach.adapters.key_file import KeyFileSealer
 from layover.plugins.reach.connections.answers import tokens_in
 from layover.plugins.reach.connections.consent import begin_consent, disconnect, finish_consent
-from layover.plugins.reach.connections.tokens import RENEWAL, renew, token_of
+from layover.plugins.reach.connections.tokens import RENEWAL, open_tokens, renew, token_of
 from layover.ports.grants import GrantPorts, TokenRefused
+from layover.ports.table import Put
 from layover.runtime import Runtime
 from layover.values.grant import Grant
 from support.oauth import (
@@ -55,7 +61,8 @@ class Shop:
     def __init__(self, clock: Any = None, **server: Any) -> None:
         self.clock = clock or ManualClock()
         self.server = OAuthServer(self.clock, **server)
-        self.table, self.sealer = InMemoryTable(), Sealed()
+        self.table = InMemoryTable()
+        self.sealer: Any = Sealed()
         self.endpoints = Endpoints(self.server)
         self.runtime = self.process()
 
@@ -76,6 +83,36 @@ class Shop:
         grant = await self.runtime.connections.grants.get(ANN, "github")
         assert grant is not None
         return grant
+
+
+@pytest.mark.parametrize("forged", [{}, {"owner": "eve"}])
+async def test_record_that_is_copied_to_another_user_opens_for_nobody(
+    forged: dict[str, str], tmp_path: Path
+) -> None:
+    """As it is, or with that user's name in it."""
+    for sealer in (Sealed(), InMemorySealer(), KeyFileSealer(tmp_path / "connections.key")):
+        shop = Shop()
+        shop.sealer = sealer
+        shop.runtime = shop.process()
+        copied = (await shop.connect()).model_copy(update=forged)
+        place = (Keys("eve").grants, grant_key("github"))
+        await shop.table.write(Put(*place, {"b": copied.model_dump_json(), "v": copied.version}))
+        assert await token_of(shop.runtime, SERVICE, "eve") is None
+        assert await open_tokens(shop.runtime, "eve", "github", copied) is None
+        assert shop.server.who(await token_of(shop.runtime, SERVICE, ANN) or "") == ANN
+
+
+async def test_verifier_of_one_request_is_not_that_of_another() -> None:
+    shop = Shop()
+    first, second = [
+        parse_qs(urlsplit((await begin_consent(shop.runtime, SERVICE, ANN))["authorize_url"]).query)
+        for _ in range(2)
+    ]
+    item = await shop.table.get(Keys(ANN).grants, consent_key(first["state"][0]))
+    assert item is not None
+    await shop.table.write(Put(Keys(ANN).grants, consent_key(second["state"][0]), {"b": item["b"]}))
+    with pytest.raises(ConsentRefused, match="cannot be read any more"):
+        await finish_consent(shop.runtime, {"github": SERVICE}, ANN, "code", second["state"][0])
 
 
 @skipping

@@ -1,6 +1,7 @@
 """Grants and requests for consent (`ports.grants.Grants`) in the journal's table: one partition of each
 owner."""
 
+import logging
 from datetime import datetime, timedelta
 
 from layover.adapters.once import write_once, written_by
@@ -8,6 +9,7 @@ from layover.dice import SYSTEM_DICE
 from layover.keys import CONSENT_PREFIX, GRANT_PREFIX, Keys, consent_key, grant_key
 from layover.ports import Dice
 from layover.ports.table import (
+    Condition,
     ConditionFailed,
     Delete,
     Equals,
@@ -20,6 +22,8 @@ from layover.ports.table import (
     all_of,
 )
 from layover.values.grant import Consent, Grant
+
+logger = logging.getLogger("layover")
 
 _HIGHEST = "~"
 _SLACK = timedelta(days=1)
@@ -35,31 +39,30 @@ class TableGrants:
 
     async def get(self, owner: str, connection: str) -> Grant | None:
         """See `ports.grants.Grants`."""
-        item = await self._table.get(Keys(owner).grants, grant_key(connection))
-        return None if item is None else _read(item)
+        return _read(owner, await self._item(owner, connection))
 
     async def list_grants(self, owner: str) -> list[Grant]:
         """See `ports.grants.Grants`."""
         high = GRANT_PREFIX + _HIGHEST
         items = await self._table.query(Keys(owner).grants, GRANT_PREFIX, high)
-        return [_read(item) for item in items]
+        return [grant for item in items if (grant := _read(owner, item)) is not None]
 
     async def put(self, grant: Grant) -> Grant:
         """See `ports.grants.Grants`."""
         while True:
-            old = await self.get(grant.owner, grant.connection)
+            old = await self._item(grant.owner, grant.connection)
             # A version is never used again, not even by a grant that was removed: a writer that read the one
             # before must not replace this one. The first is above every version of a removed one.
             first = int(grant.connected_at.timestamp() * 1_000_000)
-            version = old.version + 1 if old is not None else first
+            version = old["v"] + 1 if old is not None else first
             new = grant.model_copy(update={"version": version})
-            if await self._write(new, old):
+            if await self._write(new, Missing("pk") if old is None else Equals("v", old["v"])):
                 return new
 
     async def replace(self, old: Grant, new: Grant) -> Grant | None:
         """See `ports.grants.Grants`."""
         new = new.model_copy(update={"version": old.version + 1})
-        return new if await self._write(new, old) else None
+        return new if await self._write(new, Equals("v", old.version)) else None
 
     async def remove(self, grant: Grant) -> bool:
         """See `ports.grants.Grants`."""
@@ -86,7 +89,7 @@ class TableGrants:
         if item is None:
             return None
         consent = Consent.model_validate_json(item["b"])
-        if now >= consent.expires_at:
+        if now >= consent.expires_at or consent.owner != owner:
             return None
         return consent.model_copy(update={"is_used": "used" in item})
 
@@ -110,8 +113,10 @@ class TableGrants:
                     await self._table.write(Delete(pk, item["sk"]))
             low = items[-1]["sk"] + "\0"
 
-    async def _write(self, grant: Grant, old: Grant | None) -> bool:
-        when = Missing("pk") if old is None else Equals("v", old.version)
+    async def _item(self, owner: str, connection: str) -> Item | None:
+        return await self._table.get(Keys(owner).grants, grant_key(connection))
+
+    async def _write(self, grant: Grant, when: Condition) -> bool:
         item = {"b": grant.model_dump_json(), "v": grant.version}
         try:
             put = Put(Keys(grant.owner).grants, grant_key(grant.connection), item, when=when)
@@ -124,8 +129,16 @@ class TableGrants:
 def _began_at(item: Item) -> datetime:
     if item["sk"].startswith(CONSENT_PREFIX):
         return Consent.model_validate_json(item["b"]).asked_at
-    return _read(item).connected_at
+    return Grant.model_validate_json(item["b"]).connected_at
 
 
-def _read(item: Item) -> Grant:
-    return Grant.model_validate_json(item["b"])
+def _read(owner: str, item: Item | None) -> Grant | None:
+    """Return the grant that an item of this owner's has. None: there is none, or the record is another
+    owner's or of another connection, so somebody has copied it here."""
+    if item is None:
+        return None
+    grant = Grant.model_validate_json(item["b"])
+    if grant.owner == owner and grant_key(grant.connection) == item["sk"]:
+        return grant
+    logger.warning("a grant is refused: it is not the one of its key", extra={"key": item["sk"]})
+    return None

@@ -94,7 +94,7 @@ async def begin_consent(
         scopes=scopes,
         redirect_url=ports.redirect_url,
         sealed_verifier=await ports.sealer.seal(
-            verifier, context_of(owner, connection.name, "consent")
+            verifier, _context_of(owner, connection.name, state)
         ),
         run_id=run_id,
         tool_call_id=tool_call_id,
@@ -138,8 +138,8 @@ async def finish_consent(
         )
     # Of two that bring the same code, one exchanges it: a service that sees a code twice may end the grant.
     if consent.is_used or not await ports.grants.use_consent(owner, state):
-        return await _brought_before(runtime, consent)
-    context = context_of(owner, connection.name, "consent")
+        return await _brought_before(runtime, owner, consent)
+    context = _context_of(owner, connection.name, state)
     try:
         verifier = await ports.sealer.open(consent.sealed_verifier, context)
     except ValueError:
@@ -173,10 +173,15 @@ async def finish_consent(
     return await ports.grants.put(grant)
 
 
-async def _brought_before(runtime: Runtime, consent: Consent) -> Grant:
+def _context_of(owner: str, connection: str, state: str) -> dict[str, str]:
+    """Return what the verifier of a request for consent belongs to."""
+    return {**context_of(owner, connection, "consent"), "state": state}
+
+
+async def _brought_before(runtime: Runtime, owner: str, consent: Consent) -> Grant:
     """Return the grant of a consent that comes once more: its bringer may have got no answer. Raises
     ConsentRefused if there is none: the process died in between, or the owner has disconnected it."""
-    grant = await runtime.connections.grants.get(consent.owner, consent.connection)
+    grant = await runtime.connections.grants.get(owner, consent.connection)
     is_there = grant is not None and not grant.needs_consent(consent.scopes)
     if grant is None or not is_there or grant.connected_at < consent.asked_at:
         raise ConsentRefused(
@@ -194,7 +199,7 @@ async def disconnect(
     while (grant := await grants.get(owner, name)) is not None:
         # As it was read: a renewal may have brought other tokens meanwhile, which the service has to know.
         if await grants.remove(grant):
-            await revoke(runtime, connection, grant)
+            await revoke(runtime, connection, owner, grant)
             return True
     return False
 

@@ -81,7 +81,7 @@ async def _look(
     grant = await runtime.connections.grants.get(owner, connection.name)
     if grant is None or grant.needs_consent(connection.scopes):
         return None
-    tokens = await open_tokens(runtime, grant)
+    tokens = await open_tokens(runtime, owner, connection.name, grant)
     if tokens is None:
         await _end(runtime, grant)
         return None
@@ -98,19 +98,18 @@ def context_of(owner: str, connection: str, what: str) -> dict[str, str]:
     return {"layover": what, "owner": owner, "connection": connection}
 
 
-async def open_tokens(runtime: Runtime, grant: Grant) -> Tokens | None:
-    """Return the tokens of a grant. None: they cannot be opened any more, because the deployment has another
-    key."""
-    ports, context = (
-        runtime.connections,
-        context_of(grant.owner, grant.connection, "grant"),
-    )
+async def open_tokens(runtime: Runtime, owner: str, connection: str, grant: Grant) -> Tokens | None:
+    """Return the tokens of a grant of this owner's at this connection: whoever asks says whose it is, and
+    never the record. None: they cannot be opened, because the deployment has another key, or the record was
+    sealed for somebody else."""
     try:
-        text = await ports.sealer.open(grant.sealed, context)
+        text = await runtime.connections.sealer.open(
+            grant.sealed, context_of(owner, connection, "grant")
+        )
     except ValueError:
         logger.warning(
             "a grant cannot be opened: its user is asked again",
-            extra={"connection": grant.connection},
+            extra={"connection": connection},
         )
         return None
     return Tokens.model_validate_json(text)
@@ -143,12 +142,12 @@ async def ask_endpoint(
     return await endpoints.ask(url, {**form, **own})
 
 
-async def revoke(runtime: Runtime, connection: Connection | None, grant: Grant) -> None:
+async def revoke(runtime: Runtime, connection: Connection | None, owner: str, grant: Grant) -> None:
     """Tell a service that a grant is over (RFC 7009), if it can be told. Raises nothing."""
     if connection is None or connection.revoke_url is None or grant.ended_at is not None:
         return
     try:
-        tokens = await open_tokens(runtime, grant)
+        tokens = await open_tokens(runtime, owner, connection.name, grant)
         if tokens is None:
             return
         hint = "access_token" if tokens.refresh is None else "refresh_token"
@@ -197,7 +196,7 @@ async def renew(
         claim = grant.model_copy(update={"renewing_until": now + RENEWAL})
         own = await grants.replace(grant, claim)
         if own is not None:
-            return await _ask_for_new(runtime, connection, own, tokens)
+            return await _ask_for_new(runtime, connection, owner, own, tokens)
     raise RetryableError(
         f"the tokens of {connection.name} are being renewed, and are not there yet"
     )
@@ -214,7 +213,7 @@ async def _used_to_its_end(
 
 
 async def _ask_for_new(
-    runtime: Runtime, connection: Connection, grant: Grant, tokens: Tokens
+    runtime: Runtime, connection: Connection, owner: str, grant: Grant, tokens: Tokens
 ) -> Tokens | None:
     """Renew a grant that this process has claimed."""
     assert tokens.refresh is not None
@@ -231,7 +230,7 @@ async def _ask_for_new(
     except BaseException:
         await _give_back(runtime, grant)
         raise
-    sealed = await seal_tokens(runtime, grant.owner, grant.connection, new)
+    sealed = await seal_tokens(runtime, owner, connection.name, new)
     renewed = grant.model_copy(
         update={
             "sealed": sealed,
@@ -242,19 +241,19 @@ async def _ask_for_new(
     )
     if await _keep(runtime, grant, renewed) is not None:
         return new
-    newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+    newest = await runtime.connections.grants.get(owner, connection.name)
     if newest is not None and newest.sealed == grant.sealed:
         # This process was asleep for longer than it may, and another was told that the old token is used up.
         # The service has given the new ones.
         if await _keep(runtime, newest, renewed) is not None:
             return new
-        newest = await runtime.connections.grants.get(grant.owner, grant.connection)
+        newest = await runtime.connections.grants.get(owner, connection.name)
     if newest is None:
         # Whoever removed it told the service of the tokens before these.
-        await revoke(runtime, connection, renewed)
+        await revoke(runtime, connection, owner, renewed)
         return None
     # Another consent or renewal has replaced it: that one counts. To revoke these might end it as well.
-    return await open_tokens(runtime, newest)
+    return await open_tokens(runtime, owner, connection.name, newest)
 
 
 async def _keep(runtime: Runtime, old: Grant, new: Grant) -> Grant | None:
