@@ -293,7 +293,7 @@ class Clients:
     async def is_connected(self) -> bool:
         """Return whether the user has an account that every call may use."""
         grant = await self.plain.connections.grants.get(ANN, "box")
-        return grant is not None and not grant.needs_consent(("mail",))
+        return grant is not None and not grant.needs_consent(grant.service, ("mail",))
 
     async def connect(self, call: CallRecord, dice: random.Random) -> None:
         """Connect the account that a call waits for, by a new consent if its own is of no use any more."""

@@ -81,3 +81,40 @@ def test_handlers_that_no_served_run_calls_are_warned_of(
     assert caplog.records == []
     agents["b"].on("finish", print)
     assert "agent 'b'" in caplog.text
+
+
+_CONNECTIONS = """
+from layover import Connection, secret
+def of(host, **options):
+    return Connection("hub", token_url=f"https://{host}.example/token", client_id="i", **options)
+page = {"authorize_url": "https://one.example/page"}
+own = {"client_secret": secret("ONE")}
+"""
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [
+        "a = Agent('a', connections=[of('one', **page)]); b = Agent('b', connections=[of('two', **page)])",
+        "a = Agent('a', connections=[of('one', **own)]); b = Agent('b', connections=[of('two', **own)])",
+        "a = Agent('a', connections=[of('one', **page)]); b = Agent('b', connections=[of('one', **own)])",
+        "a = Agent('a', connections=[of('one', **own)])\n"
+        "b = Agent('b', connections=[of('one', client_secret=secret('TWO'))])",
+        "inner = [Agent('a', connections=[of('one', **page)]).as_tool('Ask.')]\n"
+        "b = Agent('b', connections=[of('two', **page)], tools=inner)",
+        "inner = [Agent('a', connections=[of('one', **page)])]\n"
+        "b = Agent('b', connections=[of('two', **page)], handoffs=inner)",
+    ],
+)
+def test_two_services_of_one_name_are_refused_when_agents_are_loaded(
+    tmp_path: Path, module: str, agents: str
+) -> None:
+    write(tmp_path, module, _CONNECTIONS + agents)
+    with pytest.raises(DefinitionError, match="different connections called 'hub'"):
+        load_agents(module)
+
+
+def test_connection_that_is_declared_twice_is_one(tmp_path: Path, module: str) -> None:
+    twice = "a, b = [Agent(n, connections=[of('one', **page)]) for n in ('a', 'b')]"
+    write(tmp_path, module, _CONNECTIONS + twice)
+    assert set(load_agents(module)) == {"a", "b"}

@@ -1,11 +1,13 @@
 """The end of the waits for a connection: its user has consented, and the calls that waited go on."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from layover.approvals.decide import record_decision
+from layover.declare.registry import connection_named
 from layover.errors import DecisionError
 from layover.runtime import Runtime
+from layover.values.grant import Grant
 from layover.values.page import every_item
 from layover.values.runs.run import (
     SYSTEM,
@@ -29,7 +31,8 @@ async def go_on_if_connected(runtime: Runtime, run: RunMeta, call: CallRecord) -
         return
     name, scopes = _wants(call.suspension.payload)
     grant = await runtime.connections.grants.get(run.owner, name)
-    if grant is None or grant.needs_consent(scopes):
+    connection = connection_named(runtime.agents().values(), name)
+    if grant is None or connection is None or grant.needs_consent(connection.service, scopes):
         return
     now = runtime.clock.now()
     decision = Decision(kind=DecisionKind.CONNECTED, decided_by=SYSTEM, via=Via.SYSTEM, at=now)
@@ -39,17 +42,16 @@ async def go_on_if_connected(runtime: Runtime, run: RunMeta, call: CallRecord) -
 async def go_on(
     runtime: Runtime,
     owner: str,
-    connection: str,
-    scopes: Collection[str],
+    grant: Grant,
     decision: Decision,
 ) -> None:
-    """Let the owner's calls go on that waited for these scopes of a connection, in all runs."""
+    """Let the owner's calls go on that waited for this grant, in all runs."""
     decisions = runtime.journal.decisions
     async for waiting in every_item(lambda c: decisions.page_pending(owner, None, _PAGE, c)):
         if waiting.kind is not SuspensionKind.CONNECT:
             continue
         name, needs = _wants(waiting.payload)
-        if name == connection and set(needs) <= set(scopes):
+        if name == grant.connection and set(needs) <= set(grant.scopes):
             await _decide(runtime, owner, waiting.run_id, waiting.tool_call_id, decision)
 
 

@@ -1,9 +1,11 @@
 """`Connection`: a user's account at another service, with which an agent's tools may work
 (docs/guides/connections.md)."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -163,6 +165,13 @@ class Connection:
         }
 
     @property
+    def service(self) -> str:
+        """Return the service that the connection is with, and the registration there, as one short text:
+        what a user has granted there is sent to no other."""
+        facts = [self.authorize_url, self.token_url, self.client_id]
+        return sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+    @property
     def identity(self) -> tuple[Any, ...]:
         """Return what has to be equal where two agents name the same connection."""
         secret_name = self.client_secret.name if self.client_secret else None
@@ -201,14 +210,15 @@ def check_servers(what: str, servers: Iterable[_Server], connections: Iterable[C
             raise DefinitionError(f"{what}the server of tools {server.name}: {unknown}")
 
 
-def check_same(first: Connection, second: Connection) -> None:
-    """Raise DefinitionError if two agents mean different services by one name: a grant at one of them would
-    be sent to the other."""
-    if first.identity != second.identity:
-        raise DefinitionError(
-            f"two agents have different connections called {first.name!r}: give one another name, or declare "
-            "it once"
-        )
+def check_same(connections: Iterable[Connection]) -> None:
+    """Raise DefinitionError if two agents mean different services, or accounts, by one name."""
+    by_name: dict[str, Connection] = {}
+    for each in connections:
+        if by_name.setdefault(each.name, each).identity != each.identity:
+            raise DefinitionError(
+                f"two agents have different connections called {each.name!r}: give one another name, or "
+                "declare it once"
+            )
 
 
 def _url(what: str, url: Any) -> str:

@@ -3,10 +3,12 @@
 import importlib
 import re
 import sys
+from collections.abc import Iterable
 
 from layover.declare.agent import Agent
-from layover.declare.tools.delegate import with_handoffs
-from layover.errors import AgentsNotLoaded, nearest
+from layover.declare.connection import Connection, check_same
+from layover.declare.tools.delegate import with_delegates, with_handoffs
+from layover.errors import AgentsNotLoaded, DefinitionError, nearest
 
 _NO_NAME = re.compile(r"cannot import name '(\w+)' from 'layover'")
 
@@ -21,7 +23,8 @@ def meant_by(error: BaseException) -> str:
 
 def load_agents(module_name: str) -> dict[str, Agent]:
     """Return the module's agents by name, those that it imports included, in the order of their names in the
-    module. Raises AgentsNotLoaded: no such module, one that fails, no agent, a name twice."""
+    module. Raises AgentsNotLoaded: no such module, one that fails, no agent, a name twice, also of two
+    connections."""
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
@@ -38,7 +41,17 @@ def load_agents(module_name: str) -> dict[str, Agent]:
         if agents.setdefault(agent.name, agent) is not agent:
             raise AgentsNotLoaded(_twice(module_name, agent.name))
         agent.mark_served()
+    try:
+        check_same(c for agent in with_delegates(agents.values()) for c in agent.connections)
+    except DefinitionError as error:
+        raise AgentsNotLoaded(f"{module_name!r}: {error.message}") from None
     return agents
+
+
+def connection_named(agents: Iterable[Agent], name: str) -> Connection | None:
+    """Return the connection that these agents, or those that work for them, have by this name."""
+    everywhere = with_delegates(agents)
+    return next((c for agent in everywhere for c in agent.connections if c.name == name), None)
 
 
 def _twice(module_name: str, name: str) -> str:

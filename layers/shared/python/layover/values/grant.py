@@ -1,6 +1,7 @@
 """Grants: the rights that users have given agents at other services, one for each connection, and the
 requests for consent that lead to one."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -43,6 +44,8 @@ class Grant(Value):
 
     owner: str
     connection: str
+    service: str = ""
+    """The service that gave it (`Connection.service`): it is sent to no other, whatever its name is."""
     version: int = 1
     scopes: tuple[str, ...] = ()
     """The scopes that the owner was asked for."""
@@ -57,10 +60,11 @@ class Grant(Value):
     renewing_until: Time | None = None
     """The time until which one process has the right to ask the service for new tokens."""
 
-    def needs_consent(self, scopes: tuple[str, ...]) -> bool:
-        """Return whether its owner has to be asked, because the service ended it or the connection wants more
-        scopes than the owner was asked for."""
-        return self.ended_at is not None or not set(scopes) <= set(self.scopes)
+    def needs_consent(self, service: str, scopes: Iterable[str]) -> bool:
+        """Return whether its owner has to be asked, because it is of another service, the service ended it,
+        or the connection wants more scopes than the owner was asked for."""
+        is_good = self.service == service and self.ended_at is None
+        return not is_good or not set(scopes) <= set(self.scopes)
 
 
 class Consent(Value):
@@ -68,6 +72,8 @@ class Consent(Value):
 
     owner: str
     connection: str
+    service: str = ""
+    """The service whose page was to be shown."""
     scopes: tuple[str, ...]
     redirect_url: str
     sealed_verifier: str = Field(repr=False)

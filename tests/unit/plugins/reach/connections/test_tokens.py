@@ -13,7 +13,7 @@ import pytest
 from layover import Connection, DefinitionError, secret
 from layover.adapters.http.direct import DirectClient
 from layover.clock import ManualClock
-from layover.errors import ConfigurationError, ConsentRefused, RetryableError
+from layover.errors import ConfigurationError, ConsentRefused, NotFound, RetryableError
 from layover.inmemory.sealer import InMemorySealer
 from layover.inmemory.table import InMemoryTable
 from layover.keys import Keys, consent_key, grant_key
@@ -98,8 +98,65 @@ async def test_record_that_is_copied_to_another_user_opens_for_nobody(
         place = (Keys("eve").grants, grant_key("github"))
         await shop.table.write(Put(*place, {"b": copied.model_dump_json(), "v": copied.version}))
         assert await token_of(shop.runtime, SERVICE, "eve") is None
-        assert await open_tokens(shop.runtime, "eve", "github", copied) is None
+        assert await open_tokens(shop.runtime, SERVICE, "eve", copied) is None
         assert shop.server.who(await token_of(shop.runtime, SERVICE, ANN) or "") == ANN
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token_url": "https://other.example/token"},
+        {"authorize_url": "https://other.example/authorize"},
+        {"client_id": "another"},
+    ],
+)
+async def test_grant_is_sent_to_no_other_service_of_its_name(changed: dict[str, str]) -> None:
+    shop = Shop()
+    await shop.connect(REVOCABLE)
+    token = await token_of(shop.runtime, REVOCABLE, ANN)
+    facts = {
+        "authorize_url": REVOCABLE.authorize_url,
+        "token_url": TOKEN_URL,
+        "client_id": "layover",
+        "revoke_url": REVOKE_URL,
+    }
+    other: Any = Connection("github", **(facts | changed))
+    forms = len(shop.server.forms)
+    for rejected in (None, token):
+        assert await token_of(shop.runtime, other, ANN, rejected) is None
+    shop.clock.advance(timedelta(days=30))
+    assert await token_of(shop.runtime, other, ANN) is None
+    assert len(shop.server.forms) == forms
+    # Whoever rolls the deployment back finds the account connected.
+    assert shop.server.who(await token_of(shop.runtime, REVOCABLE, ANN) or "") == ANN
+    page = await begin_consent(shop.runtime, other, ANN)
+    shop.server.client_id = other.client_id
+    back = shop.server.consent(page["authorize_url"], ANN)
+    with pytest.raises(NotFound):
+        await finish_consent(shop.runtime, {"github": REVOCABLE}, ANN, back["code"], back["state"])
+    assert await disconnect(shop.runtime, other, ANN, "github")
+    assert shop.server.revoked == []
+
+
+async def test_two_accounts_of_the_deployment_that_are_asked_at_once_keep_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CRM", "s")
+    shop = Shop()
+    one, two = [
+        Connection("crm", token_url=url, client_id=url[8:11], client_secret=secret("CRM"))
+        for url in ("https://one.example/token", "https://two.example/token")
+    ]
+    answers = {each.token_url: {"access_token": each.client_id} for each in (one, two)}
+
+    class Each:
+        async def ask(self, url: str, form: Any, client: Any = None) -> dict[str, Any]:
+            await asyncio.sleep(0)
+            return answers[url]
+
+    runtime = shop.process(Each())
+    got = await asyncio.gather(*(token_of(runtime, each, ANN) for each in (one, two)))
+    assert got == ["one", "two"]
 
 
 async def test_verifier_of_one_request_is_not_that_of_another() -> None:

@@ -14,6 +14,7 @@ from layover.plugins.reach.adapters.grants import TableGrants
 from layover.plugins.reach.connections.bring import bring_consent
 from layover.plugins.reach.connections.consent import (
     ask_for_consent,
+    begin_consent,
     disconnect_account,
     finish_consent,
     list_connections,
@@ -509,3 +510,20 @@ async def test_token_that_the_api_refuses_is_renewed_before_its_time() -> None:
     run = await world.go()
     assert await world.results(run.id) == ["octocat starred a"]
     assert world.server.renewals == 1
+
+
+async def test_call_waits_for_its_own_service_though_another_of_its_name_is_connected() -> None:
+    elsewhere = github(token_url="https://other.example/token")
+    world = World(call("star", repository="layover"), say("Done."), connection=elsewhere)
+    page = await begin_consent(world.runtime, github(), ANN)
+    back = world.server.consent(page["authorize_url"])
+    await finish_consent(world.runtime, {"github": github()}, ANN, back["code"], back["state"])
+    [view] = await list_connections(world.runtime, ANN)
+    assert view.status == "missing"
+    run = await world.go()
+    [pending] = run.pending
+    await world.wait(run.id, pending.tool_call_id)
+    world.clock.advance(timedelta(minutes=1))
+    await sweep(world.plain)
+    assert world.callbacks.woken == []
+    assert RAN == []

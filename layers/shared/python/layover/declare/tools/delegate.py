@@ -119,3 +119,16 @@ def with_handoffs(agents: Iterable[Any]) -> dict[str, Any]:
             agents_by_name[agent.name] = agent
             left += agent.handoffs
     return agents_by_name
+
+
+def with_delegates(agents: Iterable[Any]) -> list[Any]:
+    """Return these agents, each once, and all that they give a conversation or a call to, at any depth."""
+    found: dict[int, Any] = {}
+    left = list(agents)
+    while left:
+        agent = left.pop(0)
+        if id(agent) not in found:
+            found[id(agent)] = agent
+            left += agent.handoffs
+            left += [tool.delegate.agent for tool in agent.tools if tool.delegate is not None]
+    return list(found.values())

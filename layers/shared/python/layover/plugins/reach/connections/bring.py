@@ -20,5 +20,5 @@ async def bring_consent(runtime: Runtime, actor: Actor, code: str, state: str) -
         on_behalf_of=actor.on_behalf_of,
         at=runtime.clock.now(),
     )
-    await go_on(runtime, actor.owner, grant.connection, grant.scopes, decision)
+    await go_on(runtime, actor.owner, grant, decision)
     return view_of(grant.connection, declared.get(grant.connection), grant)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from layover.declare.connection import Connection, check_same
+from layover.declare.tools.delegate import with_delegates
 from layover.errors import ConfigurationError, ConsentRefused, LayoverError, NotFound
 from layover.plugins.reach.connections.tokens import (
     ask,
@@ -38,17 +39,18 @@ def connections_by_name(
 ) -> dict[str, tuple[Connection, tuple[str, ...]]]:
     """Return all connections of users, with all scopes that any agent wants, and the names of the agents that
     have them. Raises DefinitionError for two services of one name."""
+    everywhere = with_delegates(agents.values())
+    check_same(connection for agent in everywhere for connection in agent.connections)
     by_name: dict[str, tuple[Connection, list[str], list[str]]] = {}
-    for agent in agents.values():
+    for agent in everywhere:
         for connection in agent.connections:
             if not connection.is_users:
                 continue
-            first, names, scopes = by_name.setdefault(connection.name, (connection, [], []))
-            check_same(first, connection)
+            _, names, scopes = by_name.setdefault(connection.name, (connection, [], []))
             names.append(agent.name)
             scopes += connection.scopes
     return {
-        name: (with_scopes(connection, scopes), tuple(names))
+        name: (with_scopes(connection, scopes), tuple(dict.fromkeys(names)))
         for name, (connection, names, scopes) in by_name.items()
     }
 
@@ -84,6 +86,8 @@ async def begin_consent(
             "LAYOVER_CONNECTIONS_URL is not set: it is the page to which services send users back"
         )
     grant = await ports.grants.get(owner, connection.name)
+    if grant is not None and grant.service != connection.service:
+        grant = None
     # What was allowed before stays allowed: another agent may need it.
     scopes = tuple(dict.fromkeys((*connection.scopes, *(grant.scopes if grant else ()))))
     dice, now = runtime.dice, runtime.clock.now()
@@ -91,11 +95,10 @@ async def begin_consent(
     consent = Consent(
         owner=owner,
         connection=connection.name,
+        service=connection.service,
         scopes=scopes,
         redirect_url=ports.redirect_url,
-        sealed_verifier=await ports.sealer.seal(
-            verifier, _context_of(owner, connection.name, state)
-        ),
+        sealed_verifier=await ports.sealer.seal(verifier, _context_of(connection, owner, state)),
         run_id=run_id,
         tool_call_id=tool_call_id,
         asked_at=now,
@@ -132,14 +135,14 @@ async def finish_consent(
     ports = runtime.connections
     consent = await ports.grants.get_consent(owner, state, runtime.clock.now())
     connection = connections.get(consent.connection) if consent is not None else None
-    if consent is None or connection is None:
+    if consent is None or connection is None or consent.service != connection.service:
         raise NotFound(
             "there is no such request for consent: it is over, or another person's. Ask for it again"
         )
     # Of two that bring the same code, one exchanges it: a service that sees a code twice may end the grant.
     if consent.is_used or not await ports.grants.use_consent(owner, state):
         return await _brought_before(runtime, owner, consent)
-    context = _context_of(owner, connection.name, state)
+    context = _context_of(connection, owner, state)
     try:
         verifier = await ports.sealer.open(consent.sealed_verifier, context)
     except ValueError:
@@ -165,24 +168,25 @@ async def finish_consent(
     grant = Grant(
         owner=owner,
         connection=connection.name,
+        service=connection.service,
         scopes=consent.scopes,
         granted=tokens.granted,
-        sealed=await seal_tokens(runtime, owner, connection.name, tokens),
+        sealed=await seal_tokens(runtime, connection, owner, tokens),
         connected_at=runtime.clock.now(),
     )
     return await ports.grants.put(grant)
 
 
-def _context_of(owner: str, connection: str, state: str) -> dict[str, str]:
+def _context_of(connection: Connection, owner: str, state: str) -> dict[str, str]:
     """Return what the verifier of a request for consent belongs to."""
-    return {**context_of(owner, connection, "consent"), "state": state}
+    return {**context_of(connection, owner, "consent"), "state": state}
 
 
 async def _brought_before(runtime: Runtime, owner: str, consent: Consent) -> Grant:
     """Return the grant of a consent that comes once more: its bringer may have got no answer. Raises
     ConsentRefused if there is none: the process died in between, or the owner has disconnected it."""
     grant = await runtime.connections.grants.get(owner, consent.connection)
-    is_there = grant is not None and not grant.needs_consent(consent.scopes)
+    is_there = grant is not None and not grant.needs_consent(consent.service, consent.scopes)
     if grant is None or not is_there or grant.connected_at < consent.asked_at:
         raise ConsentRefused(
             f"this consent was brought before, and {consent.connection} is not connected: ask for it again"
@@ -236,9 +240,9 @@ def view_of(
     """Return a connection as its user sees it."""
     connection, agents = declared if declared is not None else (None, ())
     scopes = connection.scopes if connection is not None else ()
-    if grant is None:
+    if grant is None or (connection is not None and grant.service != connection.service):
         return ConnectionView(name=name, status="missing", scopes=scopes, agents=agents)
-    more = "more" if grant.needs_consent(scopes) else "connected"
+    more = "more" if grant.needs_consent(grant.service, scopes) else "connected"
     return ConnectionView(
         name=name,
         status="expired" if grant.ended_at is not None else more,

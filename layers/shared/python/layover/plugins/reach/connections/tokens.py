@@ -8,7 +8,7 @@ over."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -31,13 +31,11 @@ _ENDED = frozenset({"invalid_grant", "unauthorized_client", "access_denied", "ba
 """Codes by which services say that a grant is over. GitHub has its own."""
 
 
-_Work = dict[tuple[str, str], "asyncio.Task[Tokens | None]"]
+_Work = dict[tuple[Hashable, ...], "asyncio.Task[Tokens | None]"]
 _renewals: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Work]" = WeakKeyDictionary()
-"""Renewals that this process is at, by owner and connection."""
+"""Renewals that this process is at, by owner, connection and service; the deployment's, by connection."""
 _deployment_tokens: "WeakKeyDictionary[Connection, Tokens]" = WeakKeyDictionary()
 """Tokens of the deployment, in this process."""
-_DEPLOYMENT = ""
-"""In place of an owner, whose id is never empty."""
 
 
 async def token_of(
@@ -55,7 +53,8 @@ async def token_of(
         return None if look is None else look.access
     try:
         renewed = await _once(
-            (owner, connection.name), lambda: renew(runtime, connection, owner, rejected)
+            (owner, connection.name, connection.service),
+            lambda: renew(runtime, connection, owner, rejected),
         )
     except RetryableError:
         if look.tokens.access == rejected or look.tokens.has_expired(look.at):
@@ -79,9 +78,9 @@ async def _look(
     """Return the tokens of the owner that need no renewal, or those that do. None: the owner has to
     consent."""
     grant = await runtime.connections.grants.get(owner, connection.name)
-    if grant is None or grant.needs_consent(connection.scopes):
+    if grant is None or grant.needs_consent(connection.service, connection.scopes):
         return None
-    tokens = await open_tokens(runtime, owner, connection.name, grant)
+    tokens = await open_tokens(runtime, connection, owner, grant)
     if tokens is None:
         await _end(runtime, grant)
         return None
@@ -93,31 +92,38 @@ async def _look(
     return _Due(grant, tokens, now)
 
 
-def context_of(owner: str, connection: str, what: str) -> dict[str, str]:
+def context_of(connection: Connection, owner: str, what: str) -> dict[str, str]:
     """Return what a sealed text belongs to: it opens for nothing else."""
-    return {"layover": what, "owner": owner, "connection": connection}
+    return {
+        "layover": what,
+        "owner": owner,
+        "connection": connection.name,
+        "service": connection.service,
+    }
 
 
-async def open_tokens(runtime: Runtime, owner: str, connection: str, grant: Grant) -> Tokens | None:
+async def open_tokens(
+    runtime: Runtime, connection: Connection, owner: str, grant: Grant
+) -> Tokens | None:
     """Return the tokens of a grant of this owner's at this connection: whoever asks says whose it is, and
     never the record. None: they cannot be opened, because the deployment has another key, or the record was
     sealed for somebody else."""
     try:
         text = await runtime.connections.sealer.open(
-            grant.sealed, context_of(owner, connection, "grant")
+            grant.sealed, context_of(connection, owner, "grant")
         )
     except ValueError:
         logger.warning(
             "a grant cannot be opened: its user is asked again",
-            extra={"connection": connection},
+            extra={"connection": connection.name},
         )
         return None
     return Tokens.model_validate_json(text)
 
 
-async def seal_tokens(runtime: Runtime, owner: str, connection: str, tokens: Tokens) -> str:
+async def seal_tokens(runtime: Runtime, connection: Connection, owner: str, tokens: Tokens) -> str:
     """Return the tokens, sealed."""
-    context = context_of(owner, connection, "grant")
+    context = context_of(connection, owner, "grant")
     return await runtime.connections.sealer.seal(tokens.model_dump_json(), context)
 
 
@@ -146,8 +152,10 @@ async def revoke(runtime: Runtime, connection: Connection | None, owner: str, gr
     """Tell a service that a grant is over (RFC 7009), if it can be told. Raises nothing."""
     if connection is None or connection.revoke_url is None or grant.ended_at is not None:
         return
+    if grant.service != connection.service:
+        return  # The service of today never gave it.
     try:
-        tokens = await open_tokens(runtime, owner, connection.name, grant)
+        tokens = await open_tokens(runtime, connection, owner, grant)
         if tokens is None:
             return
         hint = "access_token" if tokens.refresh is None else "refresh_token"
@@ -161,7 +169,7 @@ async def revoke(runtime: Runtime, connection: Connection | None, owner: str, gr
 
 
 async def _once(
-    key: tuple[str, str], renew: Callable[[], Coroutine[Any, Any, Tokens | None]]
+    key: tuple[Hashable, ...], renew: Callable[[], Coroutine[Any, Any, Tokens | None]]
 ) -> Tokens | None:
     """Return what the renewal of this key gives that the process is at, or begins now. It goes on when those
     who wait for it are cancelled: a new refresh token that nobody keeps is lost."""
@@ -173,7 +181,7 @@ async def _once(
     return await asyncio.shield(task)
 
 
-def _forget(work: _Work, key: tuple[str, str], task: "asyncio.Task[Tokens | None]") -> None:
+def _forget(work: _Work, key: tuple[Hashable, ...], task: "asyncio.Task[Tokens | None]") -> None:
     del work[key]
     retrieve_exception(task)  # Those who waited for it have got it, if any are left.
 
@@ -230,7 +238,7 @@ async def _ask_for_new(
     except BaseException:
         await _give_back(runtime, grant)
         raise
-    sealed = await seal_tokens(runtime, owner, connection.name, new)
+    sealed = await seal_tokens(runtime, connection, owner, new)
     renewed = grant.model_copy(
         update={
             "sealed": sealed,
@@ -253,7 +261,9 @@ async def _ask_for_new(
         await revoke(runtime, connection, owner, renewed)
         return None
     # Another consent or renewal has replaced it: that one counts. To revoke these might end it as well.
-    return await open_tokens(runtime, owner, connection.name, newest)
+    if newest.service != connection.service:
+        return None
+    return await open_tokens(runtime, connection, owner, newest)
 
 
 async def _keep(runtime: Runtime, old: Grant, new: Grant) -> Grant | None:
@@ -303,7 +313,7 @@ async def _deployment_token(runtime: Runtime, connection: Connection, rejected: 
         return tokens
 
     try:
-        tokens = await _once((_DEPLOYMENT, connection.name), sign_in)
+        tokens = await _once((connection,), sign_in)
     except RetryableError:
         if cached is None or cached.access == rejected or cached.has_expired(now):
             raise
