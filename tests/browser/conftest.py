@@ -86,7 +86,10 @@ def modules(chromium: Browser) -> Iterator[Page]:
 def _serve(route: Route) -> None:
     path = urlsplit(route.request.url).path
     if path == "/":
-        policy = {"content-security-policy": "require-trusted-types-for 'script'"}
+        policy = {
+            "content-security-policy": "require-trusted-types-for 'script'",
+            "referrer-policy": "no-referrer",
+        }
         route.fulfill(content_type="text/html", headers=policy, body='<div id="app"></div>')
         return
     file = FOLDER / path[1:] if path.startswith("/vendor/") else FOLDER / "page" / path[1:]

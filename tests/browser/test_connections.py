@@ -12,7 +12,7 @@ from browser.conftest import Enter
 from browser.person import Json, Person
 from support.providers.oidc import Deployment
 from support.providers.openai import call, say
-from support.system.system import System, eventually, unique
+from support.system.system import System, unique
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 BACK = "connected?code=c0de&state=st4te"
@@ -332,14 +332,19 @@ def test_connecting_leads_to_the_service_and_disconnecting_asks_first(enter: Ent
 # A call that waits for an account
 
 
-def drawn(modules: Page, mine: bool = True, **payload: Any) -> list[str]:
-    """Draw a call that waits, and return what the page posts about it, as it grows."""
+def drawn(
+    modules: Page, mine: bool = True, address: str | None = "https://github.com/login?state=s"
+) -> list[str]:
+    """Draw a call that waits, and return what the page posts, as it grows. `address`: of the service's
+    page, as the API answers it."""
     posts: list[str] = []
 
     def take(route: Route) -> None:
         posts.append(f"{route.request.url.partition('.test')[2]} {route.request.post_data}")
-        route.fulfill(json={})
+        route.fulfill(json={"authorize_url": address})
 
+    modules.context.route("https://github.com/**", lambda route: route.fulfill(body="consent"))
+    modules.route("http://console.test/me/**", take)
     modules.route("http://console.test/runs/**", take)
     pending = {
         "run_id": "run_1",
@@ -351,9 +356,7 @@ def drawn(modules: Page, mine: bool = True, **payload: Any) -> list[str]:
         "args": {"repository": "a/b"},
         "payload": {
             "connection": "github",
-            "authorize_url": "https://github.com/login/oauth/authorize?state=s",
             "scopes": ["repo"],
-            **payload,
         },
     }
     modules.evaluate(
@@ -368,13 +371,13 @@ def drawn(modules: Page, mine: bool = True, **payload: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "http://github.com/", None])
-def test_call_with_an_address_that_no_browser_may_open_has_no_link(
+def test_call_whose_page_no_browser_may_open_leads_nowhere(
     modules: Page, address: str | None
 ) -> None:
-    drawn(modules, authorize_url=address)
-    assert modules.get_by_role("link").count() == 0
+    drawn(modules, address=address)
+    modules.get_by_role("button", name="Connect").click()
     modules.get_by_text("no page that a browser may open").wait_for()
-    modules.get_by_role("button", name="Not now").wait_for()
+    assert modules.url == "http://console.test/"
 
 
 def test_call_of_another_persons_run_cannot_be_connected_here(modules: Page) -> None:
@@ -384,20 +387,20 @@ def test_call_of_another_persons_run_cannot_be_connected_here(modules: Page) -> 
     modules.get_by_text("Only the person for whom the agent works").wait_for()
 
 
-def test_call_that_waits_for_an_account_has_a_link_that_tells_the_service_nothing(
+def test_page_of_the_service_is_asked_for_when_it_is_wanted_and_learns_nothing(
     modules: Page,
 ) -> None:
     posts = drawn(modules)
     modules.get_by_text("clerk wants to work with your github account").wait_for()
-    link = modules.get_by_role("link", name="Connect")
-    assert link.get_attribute("href") == "https://github.com/login/oauth/authorize?state=s"
-    assert (link.get_attribute("target"), link.get_attribute("rel")) == (
-        "_blank",
-        "noopener noreferrer",
-    )
-    modules.get_by_role("button", name="Not now").click()
-    eventually(lambda: posts)
-    assert posts == ['/runs/run_1/tool-calls/call_1/deny {"attempt":2}']
+    assert posts == []
+    with modules.expect_popup() as opened:
+        modules.get_by_role("button", name="Connect").click()
+    opened.value.wait_for_url("https://github.com/login?state=s")
+    assert opened.value.evaluate("[opener, document.referrer]") == [None, ""]
+    assert posts == ["/me/connections/github {}"]
+    with modules.expect_request("**/runs/run_1/tool-calls/call_1/deny") as denied:
+        modules.get_by_role("button", name="Not now").click()
+    assert denied.value.post_data == '{"attempt":2}'
 
 
 # From end to end: the service, the system and the browser are real
@@ -411,7 +414,7 @@ def test_person_connects_an_account_in_a_new_tab_and_the_call_goes_on(
     ann.begin(text, "stargazer")
     ann.sees("stargazer wants to work with your hub account")
     with ann.page.expect_popup() as opened:
-        ann.page.get_by_role("link", name="Connect", exact=True).click()
+        ann.button("Connect").click()
     opened.value.get_by_role("heading", name="hub is connected").wait_for()
     assert "code=" not in opened.value.url
     ann.sees("It is starred.")

@@ -296,15 +296,17 @@ class Clients:
         return grant is not None and not grant.needs_consent(grant.service, ("mail",))
 
     async def connect(self, call: CallRecord, dice: random.Random) -> None:
-        """Connect the account that a call waits for, by a new consent if its own is of no use any more."""
-        payload: Any = call.suspension.payload if call.suspension else {}
-        try:
-            await self.consent(payload["authorize_url"], dice)
-        except Refused as error:
-            self.world.note("refused: consent", error)
+        """Connect the account that a call waits for, by a new consent if the first is of no use any more."""
+        for _ in range(2):
             page = await self.send(dice, "ask for consent", "POST", "/me/connections/box")
-            if page is not None:
+            if page is None:
+                return
+            try:
                 await self.consent(page["authorize_url"], dice)
+            except Refused as error:
+                self.world.note("refused: consent", error)
+            else:
+                return
 
     async def consent(self, url: str, dice: random.Random) -> None:
         """Come back from the page of a service with a code."""
@@ -611,25 +613,17 @@ class _Act:
         self._clients.redeploy(self._dice.choice(without), self._dice.choice([0, 0.3, 3, 20]))
 
     async def consent(self) -> None:
-        waiting = await self._look("connect")
-        if waiting and self._dice.random() < 0.7:
-            call = self._dice.choice(waiting)
-            payload: Any = call.suspension.payload if call.suspension else {}
-            url = payload["authorize_url"]
-        else:
-            page = await self._send("POST", "/me/connections/box")
-            if page is None:
-                return
-            await asyncio.sleep(self._dice.uniform(0, 1))
-            try:
-                await self._clients.consent(page["authorize_url"], self._dice)
-            except Refused as error:
-                faults = self._world.story.faults
-                if not (faults.deaths or faults.stalls or faults.fails or faults.lost):
-                    # Nobody has died in between, and no service was away.
-                    self._world.complain("a consent that is brought is taken", str(error))
+        page = await self._send("POST", "/me/connections/box")
+        if page is None:
             return
-        await self._clients.consent(url, self._dice)
+        await asyncio.sleep(self._dice.uniform(0, 1))
+        try:
+            await self._clients.consent(page["authorize_url"], self._dice)
+        except Refused as error:
+            faults = self._world.story.faults
+            if not (faults.deaths or faults.stalls or faults.fails or faults.lost):
+                # Nobody has died in between, and no service was away.
+                self._world.complain("a consent that is brought is taken", str(error))
 
     async def disconnect(self) -> None:
         self._world.note("disconnect")

@@ -321,16 +321,14 @@ class Client:
 
     def consent(self, pending: Json) -> None:
         """Consent at the service, and bring it back: again if a death has used the consent up."""
-        url = pending["payload"]["authorize_url"]
+        name = pending["payload"]["connection"]
         while True:
-            back = consent_at(url)
+            back = consent_at(self.want(200, "POST", f"/me/connections/{name}")["authorize_url"])
             answer = self.ask("POST", "/me/consents", back)
             if answer.status == 200:
                 return
             assert answer.status == 409, answer
             assert time.monotonic() < self._until, answer
-            name = pending["payload"]["connection"]
-            url = self.want(200, "POST", f"/me/connections/{name}")["authorize_url"]
 
     def suspended(self, run_id: str, calls: int) -> Json:
         """The run once so many calls wait, each with a token that was published."""

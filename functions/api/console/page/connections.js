@@ -1,6 +1,6 @@
-import { decided, get, id, post, remove, Problem } from "./api.js";
+import { decided, get, id, post, remove } from "./api.js";
 import { Empty, Loading, Main, Mark, Time, Trouble, html, useAction, useEffect, useLoaded, useState } from "./dom.js";
-import { Scopes, pageOf } from "./scopes.js";
+import { Scopes, consentPage } from "./scopes.js";
 import { consentHere, dropConsent } from "./session.js";
 import { S } from "./strings.js";
 
@@ -63,9 +63,7 @@ function Connection({ item, reload }) {
   const action = useAction();
   const used = item.agents.length > 0;
   const connect = () => action.run(async () => {
-    const page = pageOf((await post(`/me/connections/${id(item.name)}`)).authorize_url);
-    if (!page) throw new Problem(0, { detail: S.connections.unsafe });
-    location.href = page;
+    location.href = await consentPage(item.name);
   });
   const disconnect = () => confirm(S.connections.confirm(item.name)) && action.run(async () => {
     await remove(`/me/connections/${id(item.name)}`);

@@ -4,7 +4,7 @@ import { voterOf } from "./events.js";
 import { Fields, schemaFor, useForm } from "./forms.js";
 import { ownOf } from "./names.js";
 import { isSame, toJson } from "./numbers.js";
-import { Scopes, pageOf } from "./scopes.js";
+import { Scopes, consentPage } from "./scopes.js";
 import { S } from "./strings.js";
 
 /** One line of arguments. */
@@ -301,12 +301,25 @@ function DenyForm({ pending, prefix, send, busy, setMode }) {
 
 /** A call that waits for its user's account at another service. It goes on by itself when the user has consented. */
 function ConnectForm({ pending, mine, send, busy }) {
-  const page = pageOf(pending.payload?.authorize_url);
+  const action = useAction();
+  const connect = () => {
+    const tab = open("", "_blank");  // Now: once the page is known, browsers open no tab any more.
+    if (tab) tab.opener = null;
+    action.run(async () => {
+      try {
+        const page = await consentPage(pending.payload?.connection);
+        if (tab) tab.location.replace(page); else location.href = page;
+      } catch (problem) {
+        tab?.close();
+        throw problem;
+      }
+    });
+  };
   if (!mine) return html`<p>${S.decide.onlyOwner}</p>`;
   return html`<${Scopes} label=${S.connections.scopes} scopes=${pending.payload?.scopes} />
-    <p class="quiet small">${page ? S.decide.connectLead : S.decide.noPage}</p>
-    <div class="actions">${page && html`<a class="button" href=${page} target="_blank" rel="noopener noreferrer">${S.decide.connect}</a>`}
-      <button type="button" disabled=${busy} onClick=${() => send("deny", {})}>${S.decide.notNow}</button></div>`;
+    <p class="quiet small">${S.decide.connectLead}</p>
+    <div class="actions"><button type="button" class="primary" disabled=${busy || action.busy} onClick=${connect}>${S.decide.connect}</button>
+      <button type="button" disabled=${busy} onClick=${() => send("deny", {})}>${S.decide.notNow}</button></div><${Trouble} error=${action.error} />`;
 }
 
 const Question = ({ payload }) => (payload === null || payload === undefined ? null : html`<${Facts} values=${payload} />`);

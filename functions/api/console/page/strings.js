@@ -215,7 +215,6 @@ export const S = {
     connectLead: "The service asks you in a new tab. The agent goes on when you have agreed.",
     notNow: "Not now",
     onlyOwner: "Only the person for whom the agent works can connect an account.",
-    noPage: "The service has no page that a browser may open. Tell the operator.",
   },
   link: {
     whose: (person) => `This link is for ${person} only. If that is not you, close this page.`,

@@ -100,11 +100,8 @@ class Accounts(Protocol):
         registration that the service does not take."""
         ...
 
-    async def begin_consent(
-        self, connection: Connection, owner: str, run_id: str, tool_call_id: str
-    ) -> dict[str, Any]:
-        """Return the page that the owner of a call that waits is shown:
-        `{connection, authorize_url, scopes}`."""
+    async def describe_consent(self, connection: Connection, owner: str) -> dict[str, Any]:
+        """Return what a call waits for, `{connection, scopes}`: others see it, so it has no address."""
         ...
 
     async def revoke_all(self, owner: str, until: datetime) -> None:

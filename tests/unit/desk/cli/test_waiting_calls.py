@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -292,6 +292,13 @@ class Connecting(Runs):
     """Runs whose call waits for an account. `looks`: looks at the run until the person has consented."""
 
     looks: int = 0
+    page: ClassVar[str] = "https://accounts.example.com/a?state=s"
+
+    def post(self, path: str, *, idempotency_key: str = "", **body: Any) -> Any:
+        """As `Api.post`."""
+        if path == "/me/connections/github":
+            return {"connection": "github", "authorize_url": self.page, "scopes": ["repo"]}
+        return super().post(path, idempotency_key=idempotency_key, **body)
 
     def get(self, path: str, **query: Any) -> Any:
         """As `Api.get`."""
@@ -306,7 +313,7 @@ class Connecting(Runs):
         return {**answer, "pending": []}
 
 
-WANTS = {"connection": "github", "authorize_url": "https://accounts.example.com/a?state=s"}
+WANTS = {"connection": "github", "scopes": ["repo"]}
 
 
 def test_call_that_waits_for_an_account_shows_where_to_connect_it_and_goes_on() -> None:
@@ -314,7 +321,7 @@ def test_call_that_waits_for_an_account_shows_where_to_connect_it_and_goes_on() 
     server = Connecting([form], {"run_1": said("Starred.")}, looks=2)
     lines = talk(server, "star it", "", "")
     assert "refund(amount=60) works with your github account:" in lines.shown
-    assert f"  connect it at {WANTS['authorize_url']}" in lines.shown
+    assert f"  connect it at {Connecting.page}" in lines.shown
     assert server.made == []
     assert "Starred." in lines.shown
 

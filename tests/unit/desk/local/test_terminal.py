@@ -236,7 +236,7 @@ def test_a_call_that_waits_for_input_shows_its_payload_and_the_form(told: Told) 
 
 def test_call_that_waits_for_an_account_says_how_to_connect_it_or_to_do_without(told: Told) -> None:
     told.watch.on_item(None, meta("running"))
-    wants = {"connection": "github", "authorize_url": "https://accounts.example.com/?state=s"}
+    wants = {"connection": "github", "scopes": ["repo"]}
     told.watch.on_event(asked(kind="connect", payload=wants, resume_schema={}))
     assert told.lines[0][0] == (
         'shop waits for the github account of ann: refund {"amount": 60}\n'

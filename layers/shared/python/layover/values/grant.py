@@ -78,9 +78,6 @@ class Consent(Value):
     redirect_url: str
     sealed_verifier: str = Field(repr=False)
     """The secret of PKCE (RFC 7636), sealed."""
-    run_id: str | None = None
-    """The run whose call asked; None: the user did."""
-    tool_call_id: str | None = None
     asked_at: Time
     expires_at: Time
     is_used: bool = False

@@ -114,7 +114,7 @@ async def test_grant_is_sent_to_no_other_service_of_its_name(changed: dict[str, 
     shop = Shop()
     await shop.connect(REVOCABLE)
     token = await token_of(shop.runtime, REVOCABLE, ANN)
-    facts = {
+    facts: dict[str, Any] = {
         "authorize_url": REVOCABLE.authorize_url,
         "token_url": TOKEN_URL,
         "client_id": "layover",

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -96,9 +97,13 @@ class World(Bench):
         back = self.server.consent(authorize_url)
         return await bring_consent(self.runtime, Actor(sub=owner), back["code"], back["state"])
 
-    async def connect(self) -> None:
+    async def page(self) -> str:
+        """Return the page at which the user consents: what *Connect* asks for."""
         page = await ask_for_consent(self.runtime, ANN, "github")
-        await self.consents(page["authorize_url"])
+        return str(page["authorize_url"])
+
+    async def connect(self) -> None:
+        await self.consents(await self.page())
 
     async def results(self, run_id: str) -> list[Any]:
         run = await self.run(run_id)
@@ -114,10 +119,10 @@ async def test_call_without_an_account_waits_and_goes_on_after_the_consent() -> 
     assert run.status == "suspended"
     [pending] = run.pending
     assert pending.kind == "connect"
-    assert set(pending.payload) == {"connection", "authorize_url", "scopes"}
+    assert set(pending.payload) == {"connection", "scopes"}
     assert (pending.payload["connection"], pending.payload["scopes"]) == ("github", ["repo"])
     assert RAN == []
-    view = await world.consents(pending.payload["authorize_url"])
+    view = await world.consents(await world.page())
     assert (view.name, view.status, view.granted) == ("github", "connected", ("repo",))
     await world.hear(run.id, pending.tool_call_id)
     assert await world.results(run.id) == ["octocat starred layover"]
@@ -155,9 +160,9 @@ async def test_a_call_that_the_consent_did_not_see_goes_on_with_the_sweepers_nex
 async def test_consent_of_another_user_is_not_found_and_connects_nobody() -> None:
     """Whoever sends the link to somebody else must not get that person's account."""
     world = World(call("star", repository="layover"), say("Done."))
-    [pending] = (await world.go()).pending
+    await world.go()
     with pytest.raises(NotFound) as refused:
-        await world.consents(pending.payload["authorize_url"], owner="mallory")
+        await world.consents(await world.page(), owner="mallory")
     with pytest.raises(NotFound) as unknown:
         await bring_consent(world.runtime, Actor(sub="mallory"), "code", "never-there")
     assert refused.value.message == unknown.value.message
@@ -193,7 +198,7 @@ async def test_consent_that_is_brought_again_lets_the_calls_go_on_that_a_death_l
     world = World(call("star", repository="layover"), say("Done."))
     run = await world.go()
     [pending] = run.pending
-    back = world.server.consent(pending.payload["authorize_url"])
+    back = world.server.consent(await world.page())
     connections = {"github": world.connection}
     # The process dies between keeping the grant and waking the call.
     await finish_consent(world.runtime, connections, ANN, back["code"], back["state"])
@@ -206,7 +211,7 @@ async def test_code_that_the_service_refuses_connects_nothing_and_the_call_waits
     world = World(call("star", repository="layover"), say("Done."))
     run = await world.go()
     [pending] = run.pending
-    state = world.server.consent(pending.payload["authorize_url"])["state"]
+    state = world.server.consent(await world.page())["state"]
     with pytest.raises(ConsentRefused, match="invalid_grant"):
         await bring_consent(world.runtime, Actor(sub=ANN), "a guess", state)
     assert (await world.run(run.id)).status == "suspended"
@@ -384,7 +389,7 @@ async def test_one_consent_lets_all_calls_of_all_runs_go_on() -> None:
     await world.drive(second)
     pending = [*(await world.run(first)).pending, *(await world.run(second)).pending]
     assert [each.kind for each in pending] == ["connect"] * 6
-    await world.consents(pending[0].payload["authorize_url"])
+    await world.consents(await world.page())
     for run_id in (first, second):
         assert (await world.meta(run_id)).waiting == frozenset()
         await world.drive(run_id)
@@ -429,7 +434,7 @@ async def test_user_who_took_the_consent_back_is_asked_again() -> None:
     assert pending.kind == "connect"
     [view] = await list_connections(world.runtime, ANN)
     assert view.status == "expired"
-    await world.consents(pending.payload["authorize_url"])
+    await world.consents(await world.page())
     await world.hear(run.id, pending.tool_call_id)
     assert await world.results(run.id) == ["octocat starred layover"]
 
@@ -443,7 +448,7 @@ async def test_scope_that_is_added_later_asks_again_and_keeps_the_old_ones() -> 
     run = await world.go()
     [pending] = run.pending
     assert pending.payload["scopes"] == ["user", "repo"]
-    await world.consents(pending.payload["authorize_url"])
+    await world.consents(await world.page())
     await world.hear(run.id, pending.tool_call_id)
     assert await world.results(run.id) == ["octocat starred layover"]
 
@@ -527,3 +532,17 @@ async def test_call_waits_for_its_own_service_though_another_of_its_name_is_conn
     await sweep(world.plain)
     assert world.callbacks.woken == []
     assert RAN == []
+
+
+async def test_call_that_waits_tells_nobody_an_address_or_a_state() -> None:
+    """Whoever has it links an account of their own to its user: the bus and readers see payloads."""
+    world = World(call("star", repository="layover"), say("Done."))
+    run = await world.go()
+    [pending] = run.pending
+    assert pending.payload == {"connection": "github", "scopes": ["repo"]}
+    await world.wait(run.id, pending.tool_call_id)
+    state = parse_qs(urlsplit(await world.page()).query)["state"][0]
+    events = await world.plain.journal.events.page(ANN, run.id, 0, 100)
+    for told in (events.model_dump_json(), repr(world.published)):
+        assert "accounts.example.com" not in told
+        assert state not in told

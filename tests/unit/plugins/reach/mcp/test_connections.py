@@ -95,7 +95,8 @@ async def test_run_whose_user_has_not_connected_can_ask_for_it_and_then_has_the_
     [pending] = run.pending
     assert (pending.kind, pending.tool_name) == ("connect", "connect_hub")
     assert server.asked == []
-    back = world.service.consent(pending.payload["authorize_url"])
+    page = await ask_for_consent(world.runtime, ANN, pending.payload["connection"])
+    back = world.service.consent(page["authorize_url"])
     await bring_consent(world.runtime, Actor(sub=ANN), back["code"], back["state"])
     await world.hear(run.id, pending.tool_call_id)
     connected, starred = await world.results(run.id)

@@ -60,9 +60,7 @@ class LoggedServices:
         connection, accounts = connections[name], work.runtime.accounts
         token = await accounts.token(connection, meta.owner, rejected)
         if token is None:
-            raise ConsentNeeded(
-                await accounts.begin_consent(connection, meta.owner, meta.id, self._tool_call_id)
-            )
+            raise ConsentNeeded(await accounts.describe_consent(connection, meta.owner))
         return token
 
     async def log_attempt(self, attempt: Attempt) -> None:

@@ -86,7 +86,7 @@ class Pending(PendingFacts):
         kind: `approval`: it waits for `approve` or `deny`. `input`: it suspended itself, and waits for
             `resume` or `deny`. `connect`: it waits until its user has connected an account, or for `deny`.
         payload: The data that the person decides by: of an approval `{type, tool_name, args}`, of an account
-            `{connection, authorize_url, scopes}`, else what the tool gave `ctx.suspend`.
+            `{connection, scopes}`, else what the tool gave `ctx.suspend`.
         resume_schema: The JSON schema of the answer.
         args_schema: The JSON schema of the arguments that an approval may be given, by the tool as it is
             deployed at the time of reading. None: the call waits for input, or nobody knows its tool here.

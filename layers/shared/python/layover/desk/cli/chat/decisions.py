@@ -55,7 +55,7 @@ def decide(api: Api, terminal: Terminal, pending: Json, answer: str | None = Non
         elif pending["kind"] == "connect":
             if _is_connected(api, terminal, pending):
                 return True
-            decision = _ask_consent(terminal, pending)
+            decision = _ask_consent(api, terminal, pending)
             if decision == _LOOK_AGAIN:
                 continue
         else:
@@ -93,12 +93,12 @@ def _is_connected(api: Api, terminal: Terminal, pending: Json) -> bool:
     )
 
 
-def _ask_consent(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
-    payload = pending.get("payload") or {}
-    terminal.note(
-        f"{signature(pending)} works with your {payload.get('connection')} account:", "bold"
-    )
-    terminal.note(f"  connect it at {payload.get('authorize_url')}", "")
+def _ask_consent(api: Api, terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
+    name = str((pending.get("payload") or {}).get("connection"))
+    # Made now, and for this person only: the payload is seen by others.
+    page = api.post(f"/me/connections/{quote(name, safe='')}")
+    terminal.note(f"{signature(pending)} works with your {name} account:", "bold")
+    terminal.note(f"  connect it at {page['authorize_url']}", "")
     line = terminal.read("connected? [Enter once it is, n to do without] ")
     if line is None:
         return None

@@ -21,13 +21,9 @@ class GrantedAccounts:
         """See `plugin.Accounts`."""
         return await tokens.token_of(self.runtime, connection, owner, rejected)
 
-    async def begin_consent(
-        self, connection: Connection, owner: str, run_id: str, tool_call_id: str
-    ) -> dict[str, Any]:
+    async def describe_consent(self, connection: Connection, owner: str) -> dict[str, Any]:
         """See `plugin.Accounts`."""
-        return await consent.begin_consent(
-            self.runtime, connection, owner, run_id=run_id, tool_call_id=tool_call_id
-        )
+        return await consent.describe_consent(self.runtime, connection, owner)
 
     async def revoke_all(self, owner: str, until: datetime) -> None:
         """See `plugin.Accounts`."""

@@ -22,7 +22,6 @@ from layover.plugins.reach.connections.tokens import (
 )
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
-from layover.values.decision import WAIT_RECORD_LIFE
 from layover.values.grant import ConnectionView, Consent, Grant
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("layover")
 
 ASKED_FOR = timedelta(hours=1)
-"""The life of a request for consent that a user makes."""
+"""The life of a request for consent."""
 
 
 def connections_by_name(
@@ -70,26 +69,32 @@ def with_scopes(connection: Connection, scopes: Iterable[str]) -> Connection:
     )
 
 
-async def begin_consent(
-    runtime: Runtime,
-    connection: Connection,
-    owner: str,
-    *,
-    run_id: str | None = None,
-    tool_call_id: str | None = None,
-) -> dict[str, Any]:
-    """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's
-    only, and works once."""
-    ports = runtime.connections
-    if not ports.redirect_url:
+async def describe_consent(runtime: Runtime, connection: Connection, owner: str) -> dict[str, Any]:
+    """Return what the owner is asked for: `{connection, scopes}`. A call that waits shows it to others, too:
+    the page itself is made for its owner when they ask for it."""
+    _redirect_url(runtime)
+    grant = await runtime.connections.grants.get(owner, connection.name)
+    is_of_it = grant is not None and grant.service == connection.service
+    # What was allowed before stays allowed: another agent may need it.
+    before = grant.scopes if grant is not None and is_of_it else ()
+    scopes = list(dict.fromkeys((*connection.scopes, *before)))
+    return {"connection": connection.name, "scopes": scopes}
+
+
+def _redirect_url(runtime: Runtime) -> str:
+    if not runtime.connections.redirect_url:
         raise ConfigurationError(
             "LAYOVER_CONNECTIONS_URL is not set: it is the page to which services send users back"
         )
-    grant = await ports.grants.get(owner, connection.name)
-    if grant is not None and grant.service != connection.service:
-        grant = None
-    # What was allowed before stays allowed: another agent may need it.
-    scopes = tuple(dict.fromkeys((*connection.scopes, *(grant.scopes if grant else ()))))
+    return runtime.connections.redirect_url
+
+
+async def begin_consent(runtime: Runtime, connection: Connection, owner: str) -> dict[str, Any]:
+    """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's
+    only, and works once."""
+    ports, redirect_url = runtime.connections, _redirect_url(runtime)
+    described = await describe_consent(runtime, connection, owner)
+    scopes = tuple(described["scopes"])
     dice, now = runtime.dice, runtime.clock.now()
     state, verifier = dice.text(32), dice.text(48)
     consent = Consent(
@@ -97,18 +102,16 @@ async def begin_consent(
         connection=connection.name,
         service=connection.service,
         scopes=scopes,
-        redirect_url=ports.redirect_url,
+        redirect_url=redirect_url,
         sealed_verifier=await ports.sealer.seal(verifier, _context_of(connection, owner, state)),
-        run_id=run_id,
-        tool_call_id=tool_call_id,
         asked_at=now,
-        expires_at=now + (WAIT_RECORD_LIFE if run_id else ASKED_FOR),
+        expires_at=now + ASKED_FOR,
     )
     await ports.grants.put_consent(state, consent)
     fields = {
         "response_type": "code",
         "client_id": connection.client_id,
-        "redirect_uri": ports.redirect_url,
+        "redirect_uri": redirect_url,
         "state": state,
         # The S256 challenge of RFC 7636.
         "code_challenge": urlsafe_b64encode(sha256(verifier.encode()).digest())
@@ -119,11 +122,7 @@ async def begin_consent(
     }
     if scopes:
         fields["scope"] = " ".join(scopes)
-    return {
-        "connection": connection.name,
-        "authorize_url": _with_query(connection.authorize_url or "", fields),
-        "scopes": list(scopes),
-    }
+    return {**described, "authorize_url": _with_query(connection.authorize_url or "", fields)}
 
 
 async def finish_consent(
@@ -160,7 +159,7 @@ async def finish_consent(
     except TokenRefused as refused:
         logger.warning(
             "a service refused a consent",
-            extra={"connection": connection.name, "code": refused.code, "run_id": consent.run_id},
+            extra={"connection": connection.name, "code": refused.code},
         )
         raise ConsentRefused(
             f"{connection.name} did not take the consent ({refused.code}): ask for it again"
