@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 
 from functions.api.problems import Forbidden
 from functions.api.response_limits import MAX_ANSWER, answer_size, fits, is_large, limit_response
+from layover.records.deeds import is_operator
 from layover.runtime import Runtime
 from layover.values.cursor import MAX_CURSOR
 from layover.values.deployment.access import Access, Actor
@@ -120,6 +121,11 @@ class Call:
         """Raise Forbidden unless the token has the scope."""
         if scope not in self.actor.scopes:
             raise Forbidden(why, scope)
+
+    def require_operator(self, why: str) -> None:
+        """Raise Forbidden unless the caller is an operator."""
+        if not is_operator(self.host.runtime(), self.actor):
+            raise Forbidden(why, self.access.operate_scope)
 
     @property
     def left_s(self) -> float:

@@ -185,7 +185,7 @@ def deny_runs(body: OperateOnWithReason) -> Response[str]:
 def _operator() -> Call:
     """Return the request of an operator. Raises Forbidden."""
     call = call_of(router)
-    call.require(call.access.operate_scope, _WHY)
+    call.require_operator(_WHY)
     return call
 
 

@@ -27,7 +27,7 @@ from functions.api.documented import also, or_stream, responses
 from functions.api.request import preferred_wait, prefers_remembered
 from functions.api.streaming import stream_events, wants_stream
 from layover.plugins.fronts.protocols.sse import last_seq, named_frame
-from layover.recovery.redrive import redrive
+from layover.plugins.operate.actions import redrive_run
 from layover.runs import read as runs
 from layover.runs.accept import (
     StartRun,
@@ -229,7 +229,7 @@ def get_feedback(
     cursor: Cursor = None,
 ) -> Response[str]:
     call = call_of(router)
-    call.require(call.access.operate_scope, "the feedback of all users is for operators")
+    call.require_operator("the feedback of all users is for operators")
     only = FeedbackFilter(agent, max_score, since, until)
     return answer_page(
         call,
@@ -243,14 +243,14 @@ def get_feedback(
     tags=_TAGS,
     summary="Redrive a run in a fresh execution",
     description="Only for operators, whose tokens have the scope `layover/operate`: the run goes on after "
-    "its last journaled step. At most once a minute for a run.",
+    "its last journaled step. At most once a minute for a run. It is a row of the audit of operations.",
     operation_id="redrive_run",
     responses=responses(202, Run, "The run as it is now", (404, 409, 429)),
 )
-def redrive_run(run_id: str) -> Response[str]:
+def redrive_own_run(run_id: str) -> Response[str]:
     call = call_of(router)
-    call.require(call.access.operate_scope, "redriving is for operators")
-    return answer_run(call, call.do(redrive, run_id), 202)
+    call.require_operator("redriving is for operators")
+    return answer_run(call, call.act(redrive_run, run_id), 202)
 
 
 async def _start(

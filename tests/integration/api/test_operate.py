@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from integration.api.kit import USE, Api
 from integration.api.test_auth import SHOP, named
 from layover.errors import RetryableError
 from layover.recovery.sweep import sweep
+from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import READERS
 from layover.values.runs.run import ErrorInfo, FinishReason, Outcome, Status, SuspensionKind
 from support.worlds.services import ANN, BOB
@@ -475,3 +477,86 @@ def test_row_outlives_its_run(api: Api) -> None:
     api.send("DELETE", f"/threads/{thread_id}")
     api.do(sweep(api.world.runtime))
     assert [row["run_id"] for row in operations(api)] == [run_id]
+
+
+# Every use of the right
+
+DEEDS = {
+    "/operate/runs/cancel": "cancel",
+    "/operate/runs/redrive": "redrive",
+    "/operate/runs/deny": "deny",
+    "/runs/{run_id}/redrive": "redrive",
+    "/runs/{run_id}/tool-calls/{tool_call_id}/extend": "extend",
+}
+"""What an operator may do, by its path."""
+
+
+def do(api: Api, path: str, run_id: str) -> Any:
+    """Do it, as an operator who has no other right to this run; a backend names the owner where it has to."""
+    if path.startswith("/operate"):
+        return act(api, path.rpartition("/")[2], run_id, reason=None if "redrive" in path else "r")
+    body = {"expires_at": stamp(api.world.clock.now() + timedelta(days=9))}
+    who: dict[str, Any] = {"sub": BOB, "scope": OPERATE}
+    if "redrive" in path:
+        who = {"sub": SHOP, "scope": f"{OPERATE} layover/act-as", "headers": named(ANN)}
+    return api.post(path.format(run_id=run_id, tool_call_id="c1"), body, **who)
+
+
+@pytest.mark.parametrize("path", sorted(DEEDS))
+def test_every_deed_of_an_operator_leaves_its_row(api: Api, path: str) -> None:
+    rule = ApprovalRule(by=("finance",))
+    expires_at = api.world.clock.now() + timedelta(days=1)
+    run, call = api.do(api.world.suspended(expires_at=expires_at, approval=rule))
+    api.do(api.world.token(call))
+    assert do(api, path, run.id).status in (200, 202)
+    [row] = operations(api)
+    assert (row["operation"], row["run_id"], row["owner"]) == (DEEDS[path], run.id, ANN)
+    assert row["outcome"] == "done"
+    assert row["by"] in (BOB, SHOP)
+
+
+@pytest.mark.parametrize("path", ["/runs/{run_id}/redrive", sorted(DEEDS)[-1]])
+def test_deed_that_is_refused_has_its_row_as_well(api: Api, path: str) -> None:
+    expires_at = api.world.clock.now() + timedelta(days=1)
+    rule = ApprovalRule(by=("finance",))
+    run, call = api.do(api.world.suspended(expires_at=expires_at, approval=rule))
+    api.do(api.world.token(call))
+    assert api.post(f"/runs/{run.id}/cancel", {}, sub=ANN).status == 202
+    assert do(api, path, run.id).status == 409
+    assert [row["outcome"] for row in operations(api)] == ["refused"]
+
+
+def test_who_may_extend_a_call_without_being_an_operator_does_no_deed(api: Api) -> None:
+    expires_at = api.world.clock.now() + timedelta(days=1)
+    run, call = api.do(api.world.suspended(expires_at=expires_at))
+    api.do(api.world.token(call))
+    body = {"expires_at": stamp(api.world.clock.now() + timedelta(days=9))}
+    url = f"/runs/{run.id}/tool-calls/c1/extend"
+    assert api.post(url, body, sub=ANN, scope=OPERATE).status == 202
+    assert operations(api) == []
+
+
+def test_every_route_that_changes_something_by_the_right_is_a_deed(api: Api) -> None:
+    paths = api.get("/openapi.json", sub=None).json["paths"]
+    changing = {
+        path
+        for path, methods in paths.items()
+        for method, route in methods.items()
+        if method != "get" and "layover/operate" in route.get("description", "")
+    }
+    assert changing == DEEDS.keys()
+
+
+def test_right_of_an_operator_is_granted_in_one_place() -> None:
+    """Whoever asks for it elsewhere would leave no row."""
+    root = Path(__file__).parents[3]
+    folders = ("functions", "layers/shared/python/layover")
+    files = [path for folder in folders for path in (root / folder).rglob("*.py")]
+    uses = {
+        path.name: text.count("operate_scope")
+        for path in files
+        if "desk" not in path.parts and "deployment" not in path.parts
+        if "operate_scope" in (text := path.read_text("utf-8"))
+    }
+    # The second says which scope is missing.
+    assert uses == {"deeds.py": 1, "call.py": 1}

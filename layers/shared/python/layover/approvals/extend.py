@@ -4,12 +4,15 @@ from datetime import datetime, timedelta
 
 from layover.approvals.open_call import check_open, find_call, view_for, with_call
 from layover.approvals.waiting import A_YEAR
-from layover.errors import InvalidRequest
+from layover.errors import InvalidRequest, NotAnApprover, NotFound
 from layover.ports import StaleCall
+from layover.records.deeds import Deed, as_operator, is_operator
+from layover.records.runs import snapshot_of
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.event import ApprovalExtended
-from layover.values.runs.run import CallRecord, Suspension
+from layover.values.runs.operations import OperationKind
+from layover.values.runs.run import CallRecord, RunSnapshot, Suspension
 from layover.values.runs.views import Run, RunGlimpse
 
 MAX_WAIT = timedelta(seconds=A_YEAR)
@@ -23,9 +26,26 @@ async def extend(
     expired then already (a repetition changes nothing). Whoever may decide the call may do it, and operators.
     Raises what `decide` raises, and InvalidRequest for a time that gives the call no more time, or more than
     a year."""
-    operates = runtime.settings.access.operate_scope in actor.scopes
+    try:
+        snapshot, call = await find_call(runtime, actor, run_id, tool_call_id)
+    except (NotFound, NotAnApprover):
+        if not is_operator(runtime, actor):
+            raise
+    else:
+        return await _extend(runtime, actor, snapshot, call, expires_at)
+    snapshot, call = await find_call(runtime, actor, run_id, tool_call_id, operates=True)
+    return await as_operator(
+        runtime,
+        actor,
+        Deed(OperationKind.EXTEND, snapshot.meta),
+        lambda: _extend(runtime, actor, snapshot, call, expires_at),
+    )
+
+
+async def _extend(
+    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, expires_at: datetime
+) -> tuple[Run | RunGlimpse, bool]:
     while True:
-        snapshot, call = await find_call(runtime, actor, run_id, tool_call_id, operates=operates)
         suspension = check_open(runtime, snapshot, call)
         if call.extended_to == expires_at:
             return view_for(runtime, actor, snapshot), True
@@ -37,6 +57,8 @@ async def extend(
             await runtime.journal.decisions.amend(snapshot.meta, call, later, event)
         except StaleCall:
             # Somebody else has extended it in the meantime, perhaps for longer.
+            snapshot = await snapshot_of(runtime, snapshot.meta.owner, snapshot.meta.id)
+            call = next(each for each in snapshot.calls if each.key == call.key)
             continue
         return view_for(runtime, actor, with_call(snapshot, later)), False
 

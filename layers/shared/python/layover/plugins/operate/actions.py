@@ -2,9 +2,7 @@
 effect (docs/adr/0022-operators.md)."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 from layover.approvals.decide import record_denial
 from layover.errors import (
@@ -16,6 +14,7 @@ from layover.errors import (
     RetryableError,
 )
 from layover.plugins.operate.views import timeline_of
+from layover.records.deeds import Deed, as_operator
 from layover.records.runs import meta_of, snapshot_of
 from layover.records.views import run_view
 from layover.recovery.redrive import redrive
@@ -23,14 +22,13 @@ from layover.runs.cancel import cancel
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.operated import OperatedTimeline
-from layover.values.runs.operations import OperationKind, OperationOutcome, OperationRow
+from layover.values.runs.operations import OperationKind
 from layover.values.runs.run import RunMeta
 from layover.values.runs.views import Run
 from layover.values.text import sanitise
 
 MAX_AT_ONCE = 16
 """Runs that one request works on side by side. A cancel may take two seconds."""
-_log = logging.getLogger("layover")
 _NO_RUN = "there is no such run"
 
 
@@ -57,7 +55,8 @@ async def act_on(
                 return NotFound(_NO_RUN, run_id=run_id)
             try:
                 run = await meta_of(runtime, str(facts.owner), run_id)
-                await _record(runtime, actor, kind, run=run, reason=reason, effect=effect)
+                deed = Deed(kind, run, reason)
+                await as_operator(runtime, actor, deed, lambda: effect(runtime, actor, run, reason))
             except (RequestError, LimitReached, RetryableError) as error:
                 return error
             return None
@@ -82,55 +81,19 @@ async def read_run(
     owner = str(facts.owner)
     if with_content:
         run = await meta_of(runtime, owner, run_id)
-        await _record(runtime, actor, OperationKind.READ, run=run, reason=None, effect=_read)
+        await as_operator(runtime, actor, Deed(OperationKind.READ, run), _read)
     snapshot = await snapshot_of(runtime, owner, run_id)
     return timeline_of(snapshot), run_view(snapshot, runtime.agents) if with_content else None
 
 
+async def redrive_run(runtime: Runtime, actor: Actor, run_id: str) -> Run:
+    """Let a run of the actor's, who is an operator, go on in a fresh execution. Raises as `redrive`."""
+    run = await meta_of(runtime, actor.owner, run_id)
+    deed = Deed(OperationKind.REDRIVE, run)
+    return await as_operator(runtime, actor, deed, lambda: redrive(runtime, run.owner, run.id))
+
+
 Effect = Callable[[Runtime, Actor, RunMeta, str | None], Awaitable[None]]
-
-
-async def _record(
-    runtime: Runtime,
-    actor: Actor,
-    kind: OperationKind,
-    run: RunMeta,
-    reason: str | None,
-    effect: Effect,
-) -> None:
-    """Write the row, let the action have its effect, and write what came of it. A death in between, and an
-    error that may come after the effect, leave the row pending."""
-    row = OperationRow(
-        operation=kind,
-        by=actor.sub,
-        on_behalf_of=actor.on_behalf_of,
-        run_id=run.id,
-        thread_id=run.thread_id,
-        agent=run.agent,
-        owner=run.owner,
-        reason=reason,
-        at=runtime.clock.now(),
-    )
-    key = await runtime.journal.operations.open(row)
-    _log.warning("an operator acts on a run", extra={"run_id": run.id, "operation": kind.value})
-    try:
-        await effect(runtime, actor, run, reason)
-    except (RequestError, LimitReached) as error:
-        await _close(runtime, row, key, OperationOutcome.REFUSED, type(error).__name__)
-        raise
-    await _close(runtime, row, key, OperationOutcome.DONE)
-
-
-async def _close(
-    runtime: Runtime,
-    row: OperationRow,
-    key: str,
-    outcome: OperationOutcome,
-    problem: str | None = None,
-) -> None:
-    # What was done is done, and has its row: nobody gains from an error here.
-    with suppress(RetryableError):
-        await runtime.journal.operations.close(row, key, outcome, problem)
 
 
 async def _cancel(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None) -> None:
@@ -156,7 +119,7 @@ async def _deny(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None
         raise Conflict("no call of the run waits for a decision", run_id=run.id)
 
 
-async def _read(runtime: Runtime, actor: Actor, run: RunMeta, reason: str | None) -> None:
+async def _read() -> None:
     """The answer is the effect, and follows."""
 
 

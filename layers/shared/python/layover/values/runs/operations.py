@@ -11,6 +11,7 @@ class OperationKind(StrEnum):
     CANCEL = "cancel"
     REDRIVE = "redrive"
     DENY = "deny"
+    EXTEND = "extend"
     READ = "read"
     """A reading of what the messages, arguments and results of another owner's run say."""
 
