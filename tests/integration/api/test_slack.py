@@ -25,7 +25,7 @@ from layover.plugins.people.channels.slack.requests import is_signed
 from layover.plugins.people.channels.slack.twin import PressFailed
 from layover.plugins.people.press_book import TablePressBook
 from layover.ports.channels import ChannelPorts, PressPorts
-from layover.values.channels import Address, Notice, NoticeKind
+from layover.values.channels import Address, Notice, NoticeKind, SlackTeam
 from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import SLACK
 from layover.values.runs.run import CallRecord, SuspensionKind
@@ -694,3 +694,86 @@ def test_times_are_what_the_journal_has(office: Office) -> None:
     assert record is not None
     assert record.decision is not None
     assert rfc3339(record.decision.at) == rfc3339(office.world.clock.now())
+
+
+# Where a press comes from
+
+HERE = SlackTeam(team="T0LOCAL", app="A0LOCAL")
+
+
+def told_to(office: Office, place: SlackTeam | None) -> None:
+    """Let the configuration name this installation."""
+    channels = office.world.runtime.channels
+    config = channels.config.model_copy(update={"slack_team": place})
+    office.world.runtime = replace(office.world.runtime, channels=replace(channels, config=config))
+
+
+def press_of(run: Run, **changed: Any) -> dict[str, Any]:
+    """Return what Slack sends when Bob presses *Approve*, with other facts of where he is."""
+    action = {"action_id": APPROVE, "value": CallRef(run.id, "c1", 1).encode()}
+    return {
+        "type": "block_actions",
+        "user": {"id": BOB, "team_id": "T0LOCAL"},
+        "team": {"id": "T0LOCAL"},
+        "api_app_id": "A0LOCAL",
+        "actions": [action],
+        **changed,
+    }
+
+
+def test_presses_and_forms_of_the_named_installation_count(office: Office) -> None:
+    told_to(office, HERE)
+    run, _ = office.ask()
+    office.press(APPROVE, BOB)
+    assert [each[:2] for each in office.decisions(run)] == [("approved", "bob")]
+    second, _ = office.ask(approval=RULE.model_copy(update={"reason_required": True}))
+    office.press(APPROVE_FORM, BOB)
+    office.submit({"reason": "right"}, BOB)
+    assert [each[0] for each in office.decisions(second)] == ["approved"]
+
+
+@pytest.mark.parametrize(
+    ("place", "changed"),
+    [
+        (HERE, {"team": {"id": "T9OTHER"}}),
+        (HERE, {"user": {"id": BOB, "team_id": "T9OTHER"}}),
+        (HERE, {"team": None, "user": {"id": BOB}}),
+        (HERE, {"api_app_id": "A9OTHER"}),
+        (HERE, {"api_app_id": None}),
+        (HERE, {"enterprise": {"id": "E9OTHER"}}),
+        (HERE.model_copy(update={"enterprise": "E1"}), {}),
+        (HERE.model_copy(update={"enterprise": "E1"}), {"enterprise": {"id": "E9OTHER"}}),
+        (HERE, {"view": {"team_id": "T9OTHER"}}),
+        # Somebody of another workspace, in a channel that both share.
+        (None, {"user": {"id": BOB, "team_id": "T9OTHER"}}),
+    ],
+)
+def test_press_from_elsewhere_decides_nothing_though_it_is_signed(
+    office: Office, place: SlackTeam | None, changed: dict[str, Any]
+) -> None:
+    told_to(office, place)
+    run, _ = office.ask()
+    body, headers = office.signed(press_of(run, **changed))
+    assert office.post(body, headers).status == 200
+    assert office.decisions(run) == []
+    told_to(office, HERE)
+    body, headers = office.signed(press_of(run, trigger_id="another"))
+    assert office.post(body, headers).status == 200
+    assert [each[0] for each in office.decisions(run)] == ["approved"]
+
+
+def test_press_in_a_workspace_of_the_named_organisation_counts(office: Office) -> None:
+    told_to(office, HERE.model_copy(update={"enterprise": "E1"}))
+    run, _ = office.ask()
+    body, headers = office.signed(press_of(run, enterprise={"id": "E1", "name": "all"}))
+    office.post(body, headers)
+    assert [each[0] for each in office.decisions(run)] == ["approved"]
+
+
+def test_form_that_is_sent_from_elsewhere_decides_nothing(office: Office) -> None:
+    told_to(office, HERE)
+    run, _ = office.ask(approval=RULE.model_copy(update={"reason_required": True}))
+    office.press(APPROVE_FORM, BOB)
+    told_to(office, SlackTeam(team="T9OTHER", app="A0LOCAL"))
+    office.submit({"reason": "right"}, BOB)
+    assert office.decisions(run) == []

@@ -40,6 +40,15 @@ class Person(Value):
         return self.mail if channel == "mail" else self.places.get(channel)
 
 
+class SlackTeam(Value):
+    """The one installation of the app in Slack whose presses count, by Slack's ids."""
+
+    team: str
+    app: str
+    enterprise: str | None = None
+    """The organisation of a workspace of Enterprise Grid."""
+
+
 class Channels(Value):
     """The channels of a deployment."""
 
@@ -47,6 +56,7 @@ class Channels(Value):
     people: tuple[Person, ...] = ()
     mail_from: str | None = None
     link_sign_in: bool = False
+    slack_team: SlackTeam | None = None
 
     def addresses(self, groups: Iterable[str]) -> tuple[Address, ...]:
         """Return the addresses of these groups, each once, in order."""

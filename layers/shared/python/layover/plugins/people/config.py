@@ -8,12 +8,18 @@ from layover.lazy import lazy_pattern
 from layover.plugins.people.channel import Channel, Form, Grant
 from layover.plugins.people.channels import CHANNELS
 from layover.plugins.people.channels.mail import MAIL
-from layover.values.channels import ITSELF, OWNER, Address, Channels, Person
+from layover.values.channels import ITSELF, OWNER, Address, Channels, Person, SlackTeam
 
-_OTHERS = ("people", "mail_from", "link_sign_in")
+_OTHERS = ("people", "mail_from", "link_sign_in", "slack_team")
 """Keys of the document that are not groups."""
 _GROUP = lazy_pattern(r"[^\s,;\[\]\"]{1,128}")
 """As `Approval(by=)` takes names of groups."""
+
+
+_SLACK_IDS = {
+    name: Form(lazy_pattern(rf"{first}[A-Z0-9]{{1,30}}"), f"an id of Slack's, such as {first}123")
+    for name, first in (("team", "T"), ("app", "A"), ("enterprise", "E"))
+}
 
 
 def read_channels(document: object, choices: Sequence[Channel] = CHANNELS) -> Channels:
@@ -21,7 +27,8 @@ def read_channels(document: object, choices: Sequence[Channel] = CHANNELS) -> Ch
 
     The document is `{"GROUP": [{"slack": "#channel"}, {"mail": ["bea@example.com"]}, {"teams": "SECRET"}],
     "people": {"bea@example.com": {"id": "SUB", "groups": ["finance"], "slack": "U123"}},
-    "mail_from": "approvals@example.com", "link_sign_in": false}`. `choices`: the channels that there are."""
+    "mail_from": "approvals@example.com", "link_sign_in": false,
+    "slack_team": {"team": "T123", "app": "A123"}}`. `choices`: the channels that there are."""
     if not isinstance(document, Mapping):
         _fail("an object of groups with their addresses is expected")
     by_name = {channel.name: channel for channel in choices}
@@ -36,7 +43,28 @@ def read_channels(document: object, choices: Sequence[Channel] = CHANNELS) -> Ch
     sign_in = document.get("link_sign_in", False)
     if not isinstance(sign_in, bool):
         _fail("link_sign_in is true or false")
-    return Channels(groups=groups, people=people, mail_from=mail_from, link_sign_in=sign_in)
+    team = document.get("slack_team")
+    return Channels(
+        groups=groups,
+        people=people,
+        mail_from=mail_from,
+        link_sign_in=sign_in,
+        slack_team=None if team is None else _slack_team(team),
+    )
+
+
+def _slack_team(about: object) -> SlackTeam:
+    if not isinstance(about, Mapping):
+        _fail('slack_team is an object: {"team": "T123", "app": "A123"}')
+    for name in about:
+        if name not in _SLACK_IDS:
+            _fail(f"slack_team: {unknown_name('key', name, _SLACK_IDS)}")
+    ids = {
+        name: _matching(form, about.get(name), f"slack_team: {name}")
+        for name, form in _SLACK_IDS.items()
+        if name != "enterprise" or name in about
+    }
+    return SlackTeam.model_validate(ids)
 
 
 def secrets_of(

@@ -37,7 +37,7 @@ from layover.plugins.people.channels.slack.forms import (
 )
 from layover.ports.channels import PressPorts
 from layover.runtime import Runtime
-from layover.values.channels import Address, Notice, NoticeKind
+from layover.values.channels import Address, Notice, NoticeKind, SlackTeam
 from layover.values.decision import Via
 from layover.values.deployment.access import Actor
 from layover.values.runs.views import OpenApproval
@@ -51,6 +51,10 @@ _NO_FORM = "Slack did not open the form. Press again: a button is good for three
 _STRANGER = (
     "Nothing has changed: Layover does not know you in Slack. Ask whoever runs it to add your id, {user}, to "
     "`people` of its channels."
+)
+_ELSEWHERE = (
+    "Nothing has changed: you are in another workspace, or have another installation of this app, than "
+    "Layover takes presses from. Ask whoever runs it to compare `slack_team` of its channels."
 )
 
 
@@ -138,17 +142,35 @@ async def _submit(runtime: Runtime, interaction: Mapping[str, Any]) -> Json | No
 
 
 class _Stranger(RequestError):
-    """The configuration has nobody with this id of Slack's."""
+    """The configuration has nobody with this id of Slack's, or another installation of the app."""
 
 
 def _actor(runtime: Runtime, interaction: Mapping[str, Any]) -> Actor:
-    """Return the person who pressed. Slack's id counts, never a name: anybody can change that."""
+    """Return the person who pressed. Slack's ids count, never a name: anybody can change that."""
+    if not _is_from(runtime.channels.config.slack_team, interaction):
+        raise _Stranger(_ELSEWHERE)
     user = _text(_object(interaction.get("user")).get("id"))
     address = Address(channel=SLACK.name, to=user)
     person = runtime.channels.config.person_at(address) if user else None
     if person is None:
         raise _Stranger(_STRANGER.format(user=user))
     return Actor(sub=person.id, groups=person.groups)
+
+
+def _is_from(place: SlackTeam | None, interaction: Mapping[str, Any]) -> bool:
+    """Return whether a press comes from this installation; None: from any, by somebody of its own
+    workspace. Slack signs for all of an app's installations alike, and shows a message in a shared channel to
+    people of other workspaces."""
+    view = _object(interaction.get("view"))
+    user, team = _object(interaction.get("user")), _object(interaction.get("team"))
+    ids = (team.get("id"), user.get("team_id"), view.get("team_id"))
+    teams = {_text(each) for each in ids if each is not None}
+    if place is None:
+        return len(teams) <= 1
+    ids = (interaction.get("api_app_id"), view.get("app_id"))
+    apps = {_text(each) for each in ids if each is not None}
+    enterprise = _object(interaction.get("enterprise")).get("id")
+    return (teams, apps, enterprise) == ({place.team}, {place.app}, place.enterprise)
 
 
 async def _notice(runtime: Runtime, actor: Actor, ref: CallRef) -> Notice:

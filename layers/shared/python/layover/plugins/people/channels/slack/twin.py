@@ -31,7 +31,7 @@ PRESS_S = 3.0
 MESSAGE_S = 1.0
 """Seconds between two messages to one channel."""
 MAX_PAGE = 999
-_TEAM = "T0LOCAL"
+_TEAM, _APP = "T0LOCAL", "A0LOCAL"
 _USERS = ("U", "W")
 """The beginnings of users' ids."""
 _LINK = re.compile(r"<(https?://[^|>]+)\|[^>]*>")
@@ -208,7 +208,7 @@ class FakeSlack:
         return {
             "type": "block_actions",
             "user": {"id": user, "username": "somebody", "team_id": _TEAM},
-            "api_app_id": "A0LOCAL",
+            "api_app_id": _APP,
             "team": {"id": _TEAM, "domain": "local"},
             "container": {
                 "type": "message",
@@ -263,6 +263,7 @@ class FakeSlack:
         return {
             "type": "view_submission",
             "user": {"id": user, "username": "somebody", "team_id": _TEAM},
+            "api_app_id": _APP,
             "team": {"id": _TEAM, "domain": "local"},
             "trigger_id": self._trigger(user),
             "view": {**view, "state": {"values": values}},
