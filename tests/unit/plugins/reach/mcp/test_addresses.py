@@ -16,6 +16,16 @@ from layover.plugins.reach.mcp.guard import may_ask
         "2002:a9fe:a9fe::1",
         "0.0.0.0",
         "224.0.0.1",
+        # Credentials of EKS's pods, Oracle, Azure and Alibaba.
+        "fd00:ec2::23",
+        "192.0.0.192",
+        "168.63.129.16",
+        "100.100.100.200",
+        # Others in them.
+        "64:ff9b:1::a9fe:a9fe",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "::169.254.169.254",
+        "2001:0:a9fe:a9fe::1",
     ],
 )
 def test_address_of_credentials_or_of_nobody_is_never_asked(address: str) -> None:
@@ -24,7 +34,8 @@ def test_address_of_credentials_or_of_nobody_is_never_asked(address: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "::1", "10.0.0.7", "192.168.1.1", "172.16.0.1", "fd12::1"]
+    "address",
+    ["127.0.0.1", "::1", "::127.0.0.1", "10.0.0.7", "192.168.1.1", "172.16.0.1", "fd12::1"],
 )
 def test_address_inside_a_network_is_asked_only_if_the_author_says_so(address: str) -> None:
     assert not may_ask(address, private=False)

@@ -610,6 +610,29 @@ async def test_numbers_that_are_none_are_null_in_a_result() -> None:
     assert tool_results(result) == [{"price": None, "deep": [None]}]
 
 
+@pytest.mark.parametrize("levels", [120, 600, 100_000])
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("lines", [False, True])
+async def test_tool_whose_schema_is_nested_for_ever_is_left_out_and_no_other(
+    levels: int, streams: bool, lines: bool
+) -> None:
+    deep = '{"properties": {"}]{": ' * levels + "{}" + "}}" * levels
+    tool = f'{{"name": "deep", "inputSchema": {deep}}}'
+    tools = f"[{tool}, {json.dumps(FIND)}, {tool}]".replace(", ", ",\n" if lines else ", ")
+
+    def answer(asked: Asked) -> Raw:
+        body = f'{{"jsonrpc": "2.0", "id": {asked.id}, "result": {{"tools": {tools}}}}}'
+        if not streams:
+            return Raw(200, body.encode(), {"content-type": "application/json"})
+        event = "".join(f"data: {line}\n" for line in body.split("\n"))
+        body = f"event: message\nid: {{\n{event}\n"
+        return Raw(200, body.encode(), {"content-type": "text/event-stream"})
+
+    async with serving(ScriptedServer(on={"tools/list": answer})) as server:
+        result, _ = await find(server)
+    assert tool_results(result) == ["done"]
+
+
 async def test_result_that_is_nested_for_ever_is_an_error_of_the_call() -> None:
     deep: Any = "x"
     for _ in range(150):

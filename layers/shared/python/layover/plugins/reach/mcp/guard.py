@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -11,9 +12,13 @@ import httpx2
 
 from layover.adapters.http.tls import system_trust
 from layover.ports.tool_servers import ToolServerError
+from layover.values.base import MAX_DEPTH
 
 MAX_RESPONSE = 16 * 1024 * 1024
 """Bytes of one response, a stream of events as well."""
+MAX_LEVELS = MAX_DEPTH + 50
+"""Levels of nesting that are read of a response: more than any tool or result may have."""
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 CONNECT_S = 5.0
 """Seconds for a connection."""
 SILENCE_S = 300.0
@@ -91,7 +96,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             raise _stopped(mine, "it answered with a packed response, which was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Counted(response.stream, mine)
+        is_events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _Shallow(_Counted(response.stream, mine), is_events=is_events)
         return response
 
     async def aclose(self) -> None:
@@ -111,6 +117,51 @@ class _Counted(httpx2.AsyncByteStream):
             if size > MAX_RESPONSE:
                 raise _stopped(self._mine, f"it answered with more than {MAX_RESPONSE // 2**20} MB")
             yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Shallow(httpx2.AsyncByteStream):
+    """JSON, or events of it, with `null` in place of what is nested too deep: the client would refuse the
+    whole list for one tool. What is left of that tool is still too deep to be taken."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, *, is_events: bool) -> None:
+        self._stream = stream
+        self._is_events = is_events
+        self._depth = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        line = bytearray()
+        async for piece in self._stream:
+            # No text of JSON has a line's end in it.
+            *ended, rest = piece.split(b"\n")
+            for each in ended:
+                yield self._cut(bytes(line + each)) + b"\n"
+                line.clear()
+            line += rest
+        if line:
+            yield self._cut(bytes(line))
+
+    def _cut(self, line: bytes) -> bytes:
+        head = b""
+        if self._is_events:
+            if not line.startswith(b"data:"):
+                self._depth = self._depth if line.strip(b"\r") else 0
+                return line
+            head, line = line[:5], line[5:]
+        kept, at = [head], 0 if self._depth <= MAX_LEVELS else len(line)
+        for token in _TOKEN.finditer(line):
+            if token[0] in b"{[":
+                self._depth += 1
+                if self._depth == MAX_LEVELS + 1:
+                    kept.append(line[at : token.start()] + b"null")
+                    at = len(line)
+            elif token[0] in b"}]":
+                if self._depth == MAX_LEVELS + 1:
+                    at = token.end()
+                self._depth = max(0, self._depth - 1)
+        return b"".join([*kept, line[at:]])
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -140,21 +191,37 @@ async def _address(host: str, port: int, *, private: bool) -> str:
 
 
 def may_ask(address: str, *, private: bool) -> bool:
-    """Return whether a server at this address may be asked. Link-local addresses never may: a cloud's
-    machines get their credentials there."""
+    """Return whether a server at this address may be asked. Addresses at which a cloud's machines get their
+    credentials never may, nor those that hide another one."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or _translated(ip)
         if inner is not None:
             return may_ask(str(inner), private=private)
-    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or ip == _METADATA_V6:
+    if ip.is_link_local or ip.is_multicast or ip.is_unspecified or any(ip in n for n in _NEVER):
         return False
     return ip.is_global or (private and (ip.is_private or ip.is_loopback))
 
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
+_NEVER = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            # Metadata and credentials: AWS (of instances, of pods), Oracle, Azure, Alibaba.
+            "fd00:ec2::/32",
+            "192.0.0.0/24",
+            "168.63.129.16/32",
+            "100.100.100.200/32",
+            # An IPv4 address is somewhere in these: translation within a network, and Teredo.
+            "64:ff9b:1::/48",
+            "2001::/32",
+        ),
+    )
+)
+_EMBEDS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::/96")))
+"""Networks whose last 32 bits are an IPv4 address: NAT64, and "compatible" ones."""
 
 
 def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
+    embeds = not ip.is_unspecified and not ip.is_loopback and any(ip in n for n in _EMBEDS)
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if embeds else None
