@@ -197,7 +197,7 @@ def test_an_answer_that_is_one_value(schema: Any, kind: Kind, inputs: Any, answe
 )
 def test_every_form_is_one_that_slack_takes(schema: Any, verdict: Verdict) -> None:
     notice = make_notice(
-        ManualClock(), resume_schema=schema, payload={"question": "<!channel> & <b>" * 900}
+        ManualClock(), resume_schema=schema, payload={"question": "<!channel> & <b>" * 9}
     )
     call = notice.call.model_copy(update={"kind": SuspensionKind.INPUT})
     view = form_view(notice.model_copy(update={"call": call}), REF, verdict)
@@ -228,3 +228,17 @@ def test_errors_of_a_decision_go_to_the_inputs_that_the_form_has() -> None:
         assert len(errors[block]) <= 300
     assert errors_by_block(error("body", "data"), {"data": {}}).keys() == {"data"}
     assert errors_by_block(error("body", "data"), {}) == {}
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("args", [{"memo": "&" * 601}, {"memo": "x" * 1_001}, {"n" * 65: 1}])
+def test_form_without_every_argument_decides_nothing(args: Any, verdict: Verdict) -> None:
+    view = form_view(make_notice(ManualClock(), args={**args, "amount": 80}), REF, verdict)
+    assert "submit" not in view
+    assert "decide there" in "".join(texts(view))
+
+
+def test_form_shows_the_arguments_that_it_decides_about() -> None:
+    view = form_view(make_notice(ManualClock(), args={"amount": 80}), REF, Verdict.APPROVE)
+    assert "amount: 80" in "".join(texts(view))
+    assert "submit" in view

@@ -226,7 +226,7 @@ async def test_nothing_that_people_or_models_wrote_becomes_markup(
         assert set(markup(message)) == own
         assert "\u202e" not in visible(message)
         assert not check_blocks(message["blocks"])
-        labels = {"Approve", "Deny", "Open in the console"}
+        labels = {"Open in the console", *([] if len(hostile) > 300 else ["Approve", "Deny"])}
         assert set(buttons(message)) == (labels if waits else set())
 
 
@@ -253,6 +253,33 @@ def test_most_that_a_message_can_say_fits(bench: SlackBench) -> None:
     args = {f"argument {n} {'n' * 50}": "&" * 5_000 for n in range(60)}
     notice = make_notice(bench.clock, args=args, summary="&" * 500, agent_path=("a" * 900,) * 9)
     assert check_blocks(message_blocks(notice, LINKS)) == []
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        {"memo": "&" * 601, "reference": "&" * 300},
+        {"memo": "<" * 1_000, "reference": "x"},
+        {f"a{n}": "x" * 1_000 for n in range(12)},
+        {f"a{n}": n for n in range(20)},
+        {"n" * 65: "x"},
+    ],
+)
+def test_message_without_every_argument_leads_to_the_console(
+    bench: SlackBench, long: dict[str, Any]
+) -> None:
+    """A model chooses the length and the order of what it writes: an amount behind it is not hidden."""
+    notice = make_notice(bench.clock, args={**long, "euros": 90_000, "to": "DE-ATTACKER"})
+    message = {"blocks": message_blocks(notice, LINKS)}
+    assert buttons(message) == ["Open in the console"]
+    assert "Not all of it fits here. The console shows it whole." in visible(message)
+
+
+def test_texts_that_grow_when_they_are_escaped_are_whole(bench: SlackBench) -> None:
+    args = {"memo": "&" * 500, "reference": "&" * 500, "euros": 90_000, "to": "DE-ATTACKER"}
+    message = {"blocks": message_blocks(make_notice(bench.clock, args=args), LINKS)}
+    assert buttons(message) == ["Approve", "Deny", "Open in the console"]
+    assert all(str(value) in visible(message) for value in args.values())
 
 
 async def test_message_says_what_a_person_decides_by(bench: SlackBench) -> None:

@@ -97,7 +97,7 @@ def test_everything_long_is_cut_and_says_so() -> None:
     assert len(headline(notice)) == MAX_HEADLINE
     assert headline(notice).endswith("…")
     lines = dict(facts(notice))["Arguments"].splitlines()
-    assert lines[0] == f"body: {'x' * MAX_ARGUMENT}… (49,700 more characters, see the console)"
+    assert lines[0] == f"body: {'x' * MAX_ARGUMENT}… (49,000 more characters, see the console)"
     assert len(lines) == MAX_ARGUMENTS + 1
     assert lines[-1] == "and 31 more, see the console"
     assert len(outcome(decided(reason="r" * 9000))) < MAX_REASON + 100

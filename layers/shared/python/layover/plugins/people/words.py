@@ -16,7 +16,7 @@ from layover.values.runs.run import BUDGET_TOOL, SYSTEM, SuspensionKind
 MAX_HEADLINE = 200
 MAX_NAME = 64
 """Characters of a person's, a group's, a tool's or an argument's name."""
-MAX_ARGUMENT = 300
+MAX_ARGUMENT = 1_000
 MAX_ARGUMENTS = 20
 MAX_REASON = 500
 MAX_DENIALS = 3
@@ -103,6 +103,17 @@ def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, s
     return pairs
 
 
+def is_whole(notice: Notice) -> bool:
+    """Return whether the facts have each name and each value that a person decides about, uncut. Where they
+    do not, nobody decides by them."""
+    return all(
+        len(fields) <= MAX_ARGUMENTS
+        and all(_fits(clean(name), name, MAX_NAME) for name in fields)
+        and all(_fits(_line_of(value), value, MAX_ARGUMENT) for value in fields.values())
+        for fields in (_fields(notice.call.args), _question(notice))
+    )
+
+
 def _wish(notice: Notice) -> list[tuple[str, str]]:
     """Return what the call would do, as pairs."""
     call = notice.call
@@ -112,10 +123,9 @@ def _wish(notice: Notice) -> list[tuple[str, str]]:
     ]
     if call.risk is not None:
         pairs.append(("Risk", call.risk.value))
-    if isinstance(call.args, dict) and call.args:
-        pairs.append(("Arguments", _lines(call.args)))
-    if call.kind is SuspensionKind.INPUT and call.payload not in (None, {}):
-        question = call.payload if isinstance(call.payload, dict) else {"text": call.payload}
+    if args := _fields(call.args):
+        pairs.append(("Arguments", _lines(args)))
+    if question := _question(notice):
         pairs.append(("Question", _lines(question)))
     if (
         call.tool_name == BUDGET_TOOL
@@ -200,26 +210,38 @@ def quoted(text: str) -> str:
 
 def value_text(value: Json) -> str:
     """Return any JSON value as a person reads it, on one line. A long one is cut, and says by how much."""
-    match value:
-        case None:
-            text = "(none)"
-        case bool():
-            text = "yes" if value else "no"
-        case str():
-            text = clean(value) or "(empty)"
-        case dict() | list() | tuple() if not value:
-            text = "(empty)"
-        case list() | tuple() if all(isinstance(each, (int, float)) for each in value):
-            text = ", ".join(map(value_text, value))
-        case dict() | list() | tuple():
-            text = clean(compact_json(value))
-        case _:
-            text = clean(str(value))
-    whole = max(len(value) if isinstance(value, str) else 0, len(text))
-    if len(text) <= MAX_ARGUMENT and whole <= _MAX_READ:
+    text = _line_of(value)
+    if _fits(text, value, MAX_ARGUMENT):
         return text
     head = text[:MAX_ARGUMENT].rstrip()
-    return f"{head}… ({whole - len(head):,} more characters, see the console)"
+    return f"{head}… ({_size(text, value) - len(head):,} more characters, see the console)"
+
+
+def _line_of(value: Json) -> str:
+    match value:
+        case None:
+            return "(none)"
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return clean(value) or "(empty)"
+        case dict() | list() | tuple() if not value:
+            return "(empty)"
+        case list() | tuple() if all(isinstance(each, (int, float)) for each in value):
+            return ", ".join(map(_line_of, value))
+        case dict() | list() | tuple():
+            return clean(compact_json(value))
+        case _:
+            return clean(str(value))
+
+
+def _fits(text: str, value: Json, limit: int) -> bool:
+    """Return whether the text has all of the value, and fits."""
+    return len(text) <= limit and _size(text, value) <= _MAX_READ
+
+
+def _size(text: str, value: Json) -> int:
+    return max(len(value) if isinstance(value, str) else 0, len(text))
 
 
 def _request(notice: Notice, channels: Channels | None) -> str:
@@ -314,6 +336,18 @@ def _denials(notice: Notice, channels: Channels | None) -> list[str]:
     if len(denials) > MAX_DENIALS:
         lines.append(f"and {len(denials) - MAX_DENIALS} times more, see the console")
     return lines
+
+
+def _fields(value: Json) -> dict[str, Any]:
+    """Return what is shown of arguments or of a question: a value that has no names is the text."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"text": value}
+
+
+def _question(notice: Notice) -> dict[str, Any]:
+    call = notice.call
+    return _fields(call.payload) if call.kind is SuspensionKind.INPUT else {}
 
 
 def _lines(fields: dict[str, Any]) -> str:

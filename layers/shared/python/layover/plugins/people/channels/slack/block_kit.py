@@ -63,6 +63,23 @@ def _cut(pieces: list[str], limit: int) -> str:
     return "".join([*pieces, "…"])
 
 
+def fits(text: str) -> bool:
+    """Return whether a text object takes the whole text."""
+    return len(text) <= MAX_TEXT and escape(text) == escape(text, MAX_TEXT * MAX_TEXT)
+
+
+def sections(text: str) -> list[Json]:
+    """Return blocks with a text, in which no line begins that the text does not begin: each has as many whole
+    lines as it takes, and a line that is longer than a block is cut."""
+    groups: list[str] = []
+    for line in text.splitlines():
+        if groups and fits(both := f"{groups[-1]}\n{line}"):
+            groups[-1] = both
+        else:
+            groups.append(line)
+    return [{"type": "section", "text": plain(each)} for each in groups]
+
+
 def plain(text: str, limit: int = MAX_TEXT) -> Json:
     """Return a text object without formatting. Slack takes no empty text."""
     return {"type": "plain_text", "text": escape(text, limit) or " ", "emoji": False}

@@ -19,7 +19,8 @@ from layover.plugins.people.channels.slack.block_kit import (
     Json,
     plain,
 )
-from layover.plugins.people.words import denial_word, facts, headline, value_text
+from layover.plugins.people.channels.slack.shown import show_facts
+from layover.plugins.people.words import denial_word, headline, value_text
 from layover.values.base import compact_json, strict_json
 from layover.values.channels import Channels, Notice
 from layover.values.runs.run import SuspensionKind
@@ -39,6 +40,7 @@ MAX_NAME = 200
 MAX_ERROR = 300
 _MAX_NUMBER = 16
 _MAX_REFS = 10
+_ELSEWHERE = "Not all of this request fits here, so nobody decides it here. The console shows it whole: decide there."
 _VERDICTS = {
     Verdict.APPROVE: ("Approve", "Approve"),
     Verdict.RESUME: ("Answer", "Send"),
@@ -84,13 +86,16 @@ class FormErrors(Exception):
 def form_view(
     notice: Notice, ref: CallRef, verdict: Verdict, channels: Channels | None = None
 ) -> Json:
-    """Return the form by which a person gives a verdict on a call: what it is about, and its inputs."""
+    """Return the form by which a person gives a verdict on a call: what it is about, and its inputs. Where
+    not all of that fits, it has no input, and leads to the console."""
+    table = show_facts(notice, channels)
+    if not table.is_whole:
+        return text_view(_ELSEWHERE)
     no = denial_word(notice.call.kind)
     title, submit = _VERDICTS.get(verdict, (no, no))
     blocks: list[Json] = [{"type": "section", "text": plain(headline(notice, channels))}]
+    blocks += table.blocks
     if verdict is Verdict.RESUME:
-        questions = [value for name, value in facts(notice, channels) if name == "Question"]
-        blocks += [{"type": "section", "text": plain(text)} for text in questions]
         blocks += [_input(each) for each in fields_of(notice.call.resume_schema)]
     if needs_reason(notice, verdict):
         blocks.append(_reason())

@@ -22,8 +22,6 @@ from layover.plugins.people.channels.slack.block_kit import (
     DENY,
     FORMS,
     MAX_BUTTON_VALUE,
-    MAX_FIELD,
-    MAX_FIELDS,
     MAX_HEADER,
     MAX_TEXT,
     MAX_URL,
@@ -31,10 +29,11 @@ from layover.plugins.people.channels.slack.block_kit import (
     CallRef,
     Json,
     escape,
-    label,
     plain,
+    sections,
 )
-from layover.plugins.people.words import denial_word, facts, headline, outcome
+from layover.plugins.people.channels.slack.shown import show_facts
+from layover.plugins.people.words import denial_word, headline, outcome
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, Channels, Notice, NoticeKind, NoticeLinks
 from layover.values.runs.run import SuspensionKind
@@ -56,8 +55,6 @@ _CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SCOPES = re.compile(r"[a-z:._, ]{1,200}")
 _NOTHING_WAITS = (NoticeKind.DECIDED, NoticeKind.TEST)
-_SHORT = 200
-"""Characters of a fact that fits into a column."""
 
 _PASSING = frozenset(
     {
@@ -326,27 +323,18 @@ class SlackSender:
 def message_blocks(
     notice: Notice, links: NoticeLinks, channels: Channels | None = None
 ) -> list[Json]:
-    """Return the blocks of a message: why it is there, what a person decides by, what was decided, and the
-    buttons, as long as the call waits. The most facts that there are make 20 of Slack's 50 blocks."""
+    """Return the blocks of a message: why it is there, what a person decides by, what was decided, and, as
+    long as the call waits, the buttons. Where not all that a person decides by is shown, none decides."""
     title = headline(notice, channels)
     blocks: list[Json] = [{"type": "header", "text": plain(title, MAX_HEADER)}]
     if len(escape(title)) > MAX_HEADER:
-        blocks.append({"type": "section", "text": plain(title)})
-    columns: list[Json] = []
-    texts: list[Json] = []
-    for name, value in facts(notice, channels):
-        if len(value) <= _SHORT and "\n" not in value:
-            columns += [label(name, MAX_FIELD), plain(value, MAX_FIELD)]
-        else:
-            texts.append({"type": "section", "text": label(name)})
-            texts.append({"type": "section", "text": plain(value)})
-    for start in range(0, len(columns), MAX_FIELDS):
-        blocks.append({"type": "section", "fields": columns[start : start + MAX_FIELDS]})
-    blocks += texts
+        blocks += sections(title)
+    table = show_facts(notice, channels)
+    blocks += table.blocks
     if result := outcome(notice, channels):
         blocks += [{"type": "divider"}, {"type": "section", "text": plain(result)}]
     waits = notice.decision is None and notice.kind not in _NOTHING_WAITS
-    elements = [*(_decisions(notice) if waits else ()), *_console(links)]
+    elements = [*(_decisions(notice) if waits and table.is_whole else ()), *_console(links)]
     if elements and waits:
         blocks.append({"type": "actions", "elements": elements})
     elif elements:

@@ -9,7 +9,7 @@ from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
 
 MAX_BYTES = 28 * 1024
 """Bytes of a message that Teams takes."""
-_LENGTHS = (1000, 300, 120, 40)
+_LENGTHS = (1_200, 300, 120, 40)
 """Characters to which each line is cut until the message fits."""
 _CARD = "application/vnd.microsoft.card.adaptive"
 
