@@ -1,5 +1,8 @@
 """What a person decides by: every name and value is there, or nobody decides there."""
 
+import html
+import json
+import re
 from typing import Any
 
 from hypothesis import given
@@ -7,13 +10,19 @@ from hypothesis import strategies as st
 
 from layover.approvals.decide import Verdict
 from layover.clock import ManualClock
+from layover.desk.cli.chat.calls import signature
+from layover.desk.local.terminal.lines import waiting
+from layover.plugins.people.channels.mail.mails import write_mail
 from layover.plugins.people.channels.slack.block_kit import FORMS, CallRef
 from layover.plugins.people.channels.slack.forms import form_view
 from layover.plugins.people.channels.slack.sender import message_blocks
 from layover.plugins.people.channels.slack.twin_rules import check_blocks, check_view
-from layover.plugins.people.words import MAX_ARGUMENT
+from layover.plugins.people.channels.teams.cards import MAX_BYTES, write_card
+from layover.plugins.people.words import MAX_ARGUMENT, MISSING, value_text
+from layover.values.channels import Channels
 from layover.values.decision import ApprovalRule
 from layover.values.runs.run import SuspensionKind
+from layover.values.text import show
 from support.examples import examples, share
 from support.slack import LINKS, buttons, make_notice, visible
 
@@ -36,7 +45,7 @@ def missing(args: dict[str, Any], seen: str) -> list[str]:
     ]
 
 
-@examples(10_000 // share(25))
+@examples(2_000 // share(5))
 @given(ARGS, st.sampled_from(SuspensionKind), st.booleans())
 def test_slack_has_every_argument_or_no_button(
     args: dict[str, Any], kind: SuspensionKind, by_reason: bool
@@ -62,3 +71,82 @@ def test_slack_has_every_argument_or_no_button(
     if kind is SuspensionKind.APPROVAL and sum(len(str(v)) for v in args.values()) < 500:
         assert "submit" in form_view(notice, CallRef("run_1", "c1", 1), Verdict.DENY)
         assert DECIDES & {*buttons({"blocks": blocks})}
+
+
+_HOSTILE = st.text(
+    st.sampled_from([*"&<{x.:/ \n‹⏎@", "\u202e", "\u2066", "\u200b", "\u200d", "\ufe0f", "\u05d0"]),
+    min_size=1,
+    max_size=40,
+) | st.sampled_from(["https://evil.example/decide/abc", "www.evil.example", "{{{DATE(x)}}}"])
+HOSTILE_ARGS = st.dictionaries(_HOSTILE, _HOSTILE, min_size=1, max_size=6) | ARGS
+_BARE = re.compile("[\u202a-\u202e\u2066\u2067\u200b]")
+_ISOLATES = dict.fromkeys(map(ord, "\u2068\u2069"))
+
+
+def lacks(args: dict[str, Any], seen: str) -> list[str]:
+    """The arguments of which a text does not have the name with the whole value on one line."""
+    assert not _BARE.search(seen)
+    flat = seen.translate(_ISOLATES)
+    return [
+        name
+        for name, value in args.items()
+        if f"{show(name)}: {value_text(value)}".translate(_ISOLATES) not in flat
+        or value_text(value).endswith("see the console)")
+    ]
+
+
+def unlinked(text: str) -> str:
+    """A mail's text with its addresses as they were, of which a mail program makes no link."""
+    own = text.replace(LINKS.console, "")
+    assert "://" not in own
+    assert not re.search(r"\bwww\.|evil\.", own)
+    return re.sub("‹([.:])›", r"\1", own)
+
+
+@examples(10_000 // share(25))
+@given(HOSTILE_ARGS)
+def test_messages_have_every_argument_or_say_that_they_do_not(args: dict[str, Any]) -> None:
+    notice = make_notice(ManualClock(), args=args)
+    blocks = {"blocks": message_blocks(notice, LINKS)}
+    if lacks(args, visible(blocks)):
+        assert buttons(blocks) == ["Open in the console"]
+        assert MISSING in visible(blocks)
+    mail = write_mail(notice, LINKS, Channels())
+    cells = re.sub(r"(?s)<style>.*?</style>|<[^>]*>", "\n", mail.html)
+    for seen in (unlinked(mail.text), unlinked(html.unescape(cells))):
+        assert not lacks(args, seen) or MISSING in seen
+    card = write_card(notice, LINKS, Channels())
+    assert len(card) <= MAX_BYTES
+    [attachment] = json.loads(card)["attachments"]
+    body = attachment["content"]["body"]
+    lines = ["".join(run["text"] for run in block["inlines"]) for block in body]
+    assert not any("{{" in line for line in lines)
+    seen = "\n".join(lines)
+    braces = {name.replace("{{", "{ {"): value for name, value in args.items()}
+    if "{{" not in compact(braces):
+        assert not lacks(args, seen) or MISSING in seen
+
+
+def compact(args: dict[str, Any]) -> str:
+    """All names and texts."""
+    return json.dumps(args, ensure_ascii=False)
+
+
+@examples(10_000 // share(25))
+@given(HOSTILE_ARGS)
+def test_terminals_have_every_argument_or_no_command(args: dict[str, Any]) -> None:
+    pending = {"tool_name": "pay", "args": args, "kind": "approval"}
+    asked = signature(pending).translate(_ISOLATES)
+    for name, value in args.items():
+        assert f"{show(name)}={show(json.dumps(value, ensure_ascii=False))}" in asked
+    detail = {**pending, "agent": "shop", "run_id": "run_1", "tool_call_id": "c1"}
+    line = waiting("http://here", "ann", detail)
+    whole = show(json.dumps(args, ensure_ascii=False))
+    assert whole in line.translate(_ISOLATES) or "curl" not in line
+    assert not _BARE.search(line + asked)
+
+
+@examples(200)
+@given(_HOSTILE, _HOSTILE)
+def test_two_texts_are_never_shown_alike(one: str, other: str) -> None:
+    assert one == other or show(one) != show(other)

@@ -131,7 +131,7 @@ def test_report_obeys_no_controls_and_fails_for_failures_only(
     assert report([Finding("warn", "a", "\x1b[2Jb")]) == 0
     assert report([Finding("FAIL", "a", "b")]) == 1
     said = capsys.readouterr()
-    assert said.out == "warn  a: [2Jb\n"
+    assert said.out == "warn  a: ‹U+001B›[2Jb\n"
     assert said.err == "FAIL  a: b\n"
 
 

@@ -94,8 +94,8 @@ def test_text_of_others_moves_no_cursor(
     terminal.note(f"denied by bob: {ERASE}")
     terminal.read(f"approve refund(to='{ERASE}')? ")
     assert [c for c in target.getvalue() if c != "\n" and not c.isprintable()] in ([], ["\t"])
-    assert "denied by bob: [1A[2K" in target.getvalue()
-    assert "approve refund(to='[1A[2K2J')? y" in target.getvalue()
+    assert "denied by bob: ‹U+001B›[1A‹U+001B›[2K" in target.getvalue()
+    assert "‹U+009B›2J‹U+0007›‹U+007F›')? y" in target.getvalue()
 
 
 def test_screen_gets_markdown_set_and_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:

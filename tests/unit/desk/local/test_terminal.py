@@ -246,18 +246,29 @@ def test_call_that_waits_for_an_account_says_how_to_connect_it_or_to_do_without(
     )
 
 
-def test_a_form_that_was_too_large_for_the_event_is_left_open(told: Told) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"args": None},
+        {"args": {"memo": "x" * 1_000, "amount": 60}},
+        {"kind": "input", "payload": {"question": "x" * 1_000}},
+    ],
+)
+def test_a_call_that_is_not_shown_whole_has_no_command(told: Told, fields: Any) -> None:
     told.watch.on_item(None, meta("running"))
-    told.watch.on_event(asked(kind="input", args=None, payload=None, resume_schema=None))
-    assert told.lines[0][0].endswith("""-d '{"attempt": 1, "data": {}}'""")
+    told.watch.on_event(asked(**fields))
+    assert told.lines[0][0].endswith("not all of it fits here: decide it at http://here")
+    assert "curl" not in told.lines[0][0]
 
 
-def test_a_line_moves_no_cursor(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_seen_is_shown_and_moves_no_cursor(
+    told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
     told.watch.on_item(None, meta("running"))
-    told.watch.on_event(asked(tool_name="re\x1b[2Kfund", args={"to": "\x9b1A\x1b"}))
+    told.watch.on_event(asked(tool_name="re\x1b[2Kfund", args={"to": "\x9b1A\u202e"}))
     say(*told.lines[0])
     first = capsys.readouterr().err.splitlines()[0]
-    assert first == 'shop waits for approval: re[2Kfund {"to": "1A\\u001b"}'
+    assert first == 'shop waits for approval: re‹U+001B›[2Kfund {"to": "‹U+009B›1A‹U+202E›"}'
 
 
 def test_what_waits_since_before_the_start_is_shown_again_once(told: Told) -> None:

@@ -67,15 +67,22 @@ def test_line_break_makes_no_line_anywhere(text: str) -> None:
     assert len(outcome(edited).splitlines()) == 1 + 3 + 1  # three arguments differ
 
 
-def test_what_hides_or_reorders_text_is_taken_out() -> None:
-    tags = "".join(chr(0xE0000 + ord(c)) for c in "hidden")
-    assert (
-        clean(f"a\u202eb\u2066c\u200bd\ufeffe\x00f\x1b[31mg\u3164h\ud800{tags}") == "abcdef[31mgh"
+def test_what_hides_or_reorders_text_is_shown() -> None:
+    assert clean("DE89 3704 \u202e2147\u202c 00") == "DE89 3704 ‹U+202E›2147‹U+202C› 00"
+    assert dict(facts(the_notice(args={"t\u200bo": "No\U000e0061ra"})))["Arguments"] == (
+        "t‹U+200B›o: No‹U+E0061›ra"
     )
 
 
-def test_words_that_need_their_joiners_keep_them() -> None:
-    assert clean("می\u200cروم 👩\u200d💻") == "می\u200cروم 👩\u200d💻"
+def test_gap_before_a_forged_line_is_counted() -> None:
+    assert clean("Nora" + " " * 70 + "Needs: nothing") == "Nora‹70 blanks›Needs: nothing"
+    assert "‹U+200D› ‹U+200D›" in clean("Nora" + "\u200d " * 70 + "Needs: nothing")
+
+
+def test_letters_from_the_right_order_nothing_around_them() -> None:
+    assert clean("של 12") == "\u2068של 12\u2069"
+    lines = dict(facts(the_notice(args={"שם": "א 12"})))["Arguments"]
+    assert lines == "\u2068שם\u2069: \u2068א 12\u2069"
 
 
 def test_name_that_reads_as_a_sentence_is_quoted() -> None:

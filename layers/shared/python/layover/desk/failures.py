@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 P = ParamSpec("P")
 
@@ -29,7 +29,7 @@ def report_failure(command: Callable[P, int]) -> Callable[P, int]:
         try:
             return command(*args, **options)
         except CommandFailed as error:
-            print(f"layover: {drop_controls(str(error))}", file=sys.stderr)
+            print(f"layover: {reveal(str(error))}", file=sys.stderr)
             return error.exit_code
 
     return report

@@ -16,7 +16,7 @@ from layover.desk.evals.qa.results import Results, figures, report
 from layover.desk.failures import report_failure
 from layover.ports import ChatModel, Embedder
 from layover.testing import HashingEmbedder
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 INCOMPLETE = 1
 
@@ -59,7 +59,7 @@ def main(request: Request, model: ChatModel | None = None, embedder: Embedder | 
         results = Results.open(request.continue_from, setup)
         asyncio.run(measure(how, data, results, _tell))
         for line in report(results):
-            print(drop_controls(line))
+            print(reveal(line))
         if request.json is not None:
             text = json.dumps(figures(setup, results), indent=1, ensure_ascii=False)
             request.json.write_text(f"{text}\n", "utf-8")
@@ -67,7 +67,7 @@ def main(request: Request, model: ChatModel | None = None, embedder: Embedder | 
         raise NotRun(str(error)) from error
     except KeyboardInterrupt:
         if path := request.continue_from:
-            print(drop_controls(f"layover: --continue {path} goes on with it"), file=sys.stderr)
+            print(reveal(f"layover: --continue {path} goes on with it"), file=sys.stderr)
         return 130
     return 0 if all(each.right is not None for each in results.answered) else INCOMPLETE
 
@@ -89,4 +89,4 @@ def _models(request: Request, *, served: bool) -> Models:
 
 
 def _tell(line: str) -> None:
-    print(drop_controls(line), file=sys.stderr, flush=True)
+    print(reveal(line), file=sys.stderr, flush=True)

@@ -38,7 +38,7 @@ from layover.values.channels import (
 )
 from layover.values.runs.run import SuspensionKind
 from layover.values.runs.views import OpenApproval
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 VARIABLE = "LAYOVER_CHANNELS"
 SEND_LIMIT_S = 30.0
@@ -232,7 +232,7 @@ def report(findings: Iterable[Finding]) -> int:
     """Print a line for each finding, and return the exit code: 1 if something cannot work."""
     failures = 0
     for finding in findings:
-        line = drop_controls(f"{finding.level:<5} {finding.name}: {finding.text}")
+        line = reveal(f"{finding.level:<5} {finding.name}: {finding.text}")
         print(line, file=sys.stderr if finding.level == "FAIL" else sys.stdout, flush=True)
         failures += finding.level == "FAIL"
     return 1 if failures else 0

@@ -27,7 +27,7 @@ from layover.desk.local.http.server import PortInUse
 from layover.desk.local.postgres_data import PostgresFailed
 from layover.desk.local.runner import Runner, RunnerFailed
 from layover.desk.local.settings import Settings
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -294,11 +294,11 @@ class Conversation:
         self._print(Text(f"\n{text}", "bold"))
 
     def _say(self, who: str, text: str) -> None:
-        indented = drop_controls(text).replace("\n\n", "\n").replace("\n", "\n    ")
+        indented = reveal(text).replace("\n\n", "\n").replace("\n", "\n    ")
         self._print(Text.assemble("  ", (f"{who}: " if who else "", "bold cyan"), indented))
 
     def _note(self, text: str) -> None:
-        self._print(Text(f"    {drop_controls(text)}", "dim"))
+        self._print(Text(f"    {reveal(text)}", "dim"))
 
     def _print(self, text: Text) -> None:
         self._console.print(text, soft_wrap=True)

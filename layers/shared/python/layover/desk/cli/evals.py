@@ -27,7 +27,7 @@ from layover.errors import unknown_agent
 from layover.ports import ChatModel, OnDelta
 from layover.project import Project
 from layover.values.prompt import Prompt, Reply
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 FAILED = 1
 _GIT_LIMIT_S = 30.0
@@ -69,7 +69,7 @@ def main(request: Request, project: Project | None) -> int:
         runs = _runs_file(request, setup, file)
         outcomes = asyncio.run(_evaluate(request, agent, file, runs))
         for line in lines_of(outcomes):
-            print(drop_controls(line))
+            print(reveal(line))
         if request.junit is not None:
             write(request.junit, junit_of(outcomes, request.file.stem, agent.name))
         if request.json is not None:
@@ -79,7 +79,7 @@ def main(request: Request, project: Project | None) -> int:
             raise NotRun(runs.problem)
     except KeyboardInterrupt:
         if path := request.runs or request.continue_from:
-            print(drop_controls(f"layover: --continue {path} goes on with it"), file=sys.stderr)
+            print(reveal(f"layover: --continue {path} goes on with it"), file=sys.stderr)
         return 130
     return 0 if all(outcome.holds for outcome in outcomes) else FAILED
 
@@ -220,9 +220,9 @@ def _runs_file(request: Request, setup: Setup, file: CaseFile) -> RunsFile | Non
     runs = RunsFile.go_on(request.continue_from, setup, file.cases, request.repeat)
     total = len(file.cases) * request.repeat
     line = f"{len(runs.earlier)} of {total} runs are in {runs.path} and are not made again"
-    print(drop_controls(line), file=sys.stderr)
+    print(reveal(line), file=sys.stderr)
     for name in runs.changed:
-        print(drop_controls(f"changed since, and run again: {name}"), file=sys.stderr)
+        print(reveal(f"changed since, and run again: {name}"), file=sys.stderr)
     return runs
 
 
@@ -252,7 +252,7 @@ def _say(outcome: Outcome, ended: int, total: int) -> None:
     line = (
         f"{ended}/{total} {word} {outcome.case} ({outcome.tokens} tokens, {outcome.seconds:.1f} s)"
     )
-    print(drop_controls(line), file=sys.stderr, flush=True)
+    print(reveal(line), file=sys.stderr, flush=True)
 
 
 def write(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from layover.desk.evals.write import with_case
 from layover.desk.failures import report_failure
 from layover.project import Project
 from layover.values.runs.run import Status
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 PAGE = 100
 MAX_ANSWER = 400
@@ -102,8 +102,8 @@ def _add(draft: CaseDraft, file: Path, run: dict[str, Any]) -> None:
         note += f"\nIts owner gave it {feedback['score']:g}{f': {comment}' if comment else ''}"
     earlier = text_of(file) if file.exists() else ""
     write(file, with_case(earlier, file, run["agent"], draft.case, note))
-    print(drop_controls(f"{file}: {draft.case['name']}"))
+    print(reveal(f"{file}: {draft.case['name']}"))
     for remark in draft.remarks:
-        print(drop_controls(f"- {remark}"))
+        print(reveal(f"- {remark}"))
     print("- say what has to hold of its answer: `output` or `judge`")
     print("- it has what people and tools said: take out what must not be in a repository")

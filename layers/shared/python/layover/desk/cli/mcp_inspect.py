@@ -10,7 +10,7 @@ from layover.errors import DefinitionError
 from layover.plugins.reach.mcp.servers import McpServers
 from layover.ports.tool_servers import Endpoint
 from layover.values.runs.served import ServedTool
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 _MAX_LINE = 100
 """Characters of a description."""
@@ -36,7 +36,7 @@ def inspect(url: str, *, name: str | None, headers: Mapping[str, str], private: 
     server = mcp(url, name=name, headers=headers, private=private)
     endpoint = Endpoint(server.name, url, "inspect", dict(headers), private)
     raw = asyncio.run(McpServers().list_tools(endpoint))
-    return [drop_controls(line) for line in _lines(server, raw)]
+    return [reveal(line) for line in _lines(server, raw)]
 
 
 def _lines(server: ToolServer, raw: Sequence[Any]) -> Iterator[str]:

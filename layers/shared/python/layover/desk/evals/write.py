@@ -7,7 +7,7 @@ from typing import Any
 
 from layover.desk.evals.cases import Case, CaseFile
 from layover.desk.evals.read import CasesInvalid, parse_cases
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 _WIDTH = 100
 
@@ -62,7 +62,7 @@ def _indent(text: str) -> int:
 
 
 def _item(case: Mapping[str, Any], note: str, indent: int) -> str:
-    lines = [f"# {line}" for line in drop_controls(note).splitlines()]
+    lines = [f"# {line}" for line in reveal(note).splitlines()]
     first, *rest = _yaml_of(dict(case)).splitlines()
     lines += [f"- {first}", *(f"  {line}" if line else "" for line in rest)]
     return "".join(f"{' ' * indent}{line}\n" if line else "\n" for line in lines)

@@ -1,10 +1,9 @@
 """The words of messages about calls: one headline, the facts, and the outcome, for every service.
 
 Models, users and approvers write parts of them. Their text stays inside its own line, is cut to a length that
-people read, and has no characters that hide or reorder text."""
+people read, and shows the characters that hide or reorder text (`values.text.show`)."""
 
 import re
-import unicodedata
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from layover.values.base import Json, compact_json
 from layover.values.channels import Channels, Notice, NoticeKind
 from layover.values.decision import ApprovalRule, DecisionKind, Vote, counts_of
 from layover.values.runs.run import BUDGET_TOOL, SYSTEM, SuspensionKind
+from layover.values.text import isolate, show
 
 MAX_HEADLINE = 200
 MAX_NAME = 64
@@ -22,16 +22,10 @@ MAX_REASON = 500
 MAX_DENIALS = 3
 """The most earlier denials that a message has; it says how many more there were."""
 MAX_PEOPLE = 10
+MISSING = "Not all of it fits here. The console shows it whole."
 _MAX_READ = 20_000
 """Characters of a text that are looked at: no message shows more, and texts may be very long."""
 
-_FOLD = " ⏎ "
-_LINE_BREAKS = re.compile(r"[ \t]*(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])[\s\x1c-\x1e]*")
-_JOINERS = "\u200c\u200d"
-"""Persian words and emoji need them, so they are not taken out as other invisible characters are."""
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
-_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and symbols without ink."""
 _PLAIN_NAME = re.compile(r"[\w.@+|:/-]+")
 _VERB = re.compile(r"[A-Z][a-z]+ (?!(?:of|for|from|to|by|with|is|was) )\S")
 """The beginning of a summary that is an order ("Pay 900 euros"), as a sentence continues after `asks to`."""
@@ -108,7 +102,7 @@ def is_whole(notice: Notice) -> bool:
     do not, nobody decides by them."""
     return all(
         len(fields) <= MAX_ARGUMENTS
-        and all(_fits(clean(name), name, MAX_NAME) for name in fields)
+        and all(_fits(show(name[:_MAX_READ]), name, MAX_NAME) for name in fields)
         and all(_fits(_line_of(value), value, MAX_ARGUMENT) for value in fields.values())
         for fields in (_fields(notice.call.args), _question(notice))
     )
@@ -143,7 +137,7 @@ def rest(
     about a decision repeats no more than what was decided: the message of the request has the rest."""
     lines, pairs = outcome(notice, channels).splitlines(), facts(notice, channels)
     if notice.kind is not NoticeKind.DECIDED:
-        return lines, pairs
+        return lines, pairs if is_whole(notice) else [*pairs, ("Not shown", MISSING)]
     return lines[1:], [pair for pair in pairs if pair[0] in ("Agent", "Tool", "Requested by")]
 
 
@@ -183,19 +177,13 @@ def name_of(subject: str, channels: Channels | None = None) -> str:
         channels: The configuration, if it is known.
     """
     person = channels.person_with_id(subject) if channels is not None else None
-    name = cut(clean(subject if person is None else person.mail), MAX_NAME)
-    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+    name = cut(show((subject if person is None else person.mail)[:_MAX_READ].strip()), MAX_NAME)
+    return isolate(name if _PLAIN_NAME.fullmatch(name) else quoted(name))
 
 
-def clean(text: str) -> str:
-    """Return a text as one line, without control characters, invisible ones and those that change the
-    direction of what follows."""
-    folded = _LINE_BREAKS.sub(_FOLD, text[:_MAX_READ].strip())
-    return " ".join("".join(filter(_is_visible, folded)).split())
-
-
-def _is_visible(char: str) -> bool:
-    return char in _JOINERS or (char not in _FILLERS and unicodedata.category(char) not in _HIDDEN)
+def clean(text: str, limit: int = _MAX_READ) -> str:
+    """Return a stranger's text as one line of at most so many characters, which says if it is cut."""
+    return isolate(cut(show(text[:_MAX_READ].strip()), limit))
 
 
 def cut(text: str, limit: int) -> str:
@@ -212,9 +200,9 @@ def value_text(value: Json) -> str:
     """Return any JSON value as a person reads it, on one line. A long one is cut, and says by how much."""
     text = _line_of(value)
     if _fits(text, value, MAX_ARGUMENT):
-        return text
+        return isolate(text)
     head = text[:MAX_ARGUMENT].rstrip()
-    return f"{head}… ({_size(text, value) - len(head):,} more characters, see the console)"
+    return f"{isolate(head)}… ({_size(text, value) - len(head):,} more characters, see the console)"
 
 
 def _line_of(value: Json) -> str:
@@ -224,15 +212,15 @@ def _line_of(value: Json) -> str:
         case bool():
             return "yes" if value else "no"
         case str():
-            return clean(value) or "(empty)"
+            return show(value[:_MAX_READ]) or "(empty)"
         case dict() | list() | tuple() if not value:
             return "(empty)"
         case list() | tuple() if all(isinstance(each, (int, float)) for each in value):
             return ", ".join(map(_line_of, value))
         case dict() | list() | tuple():
-            return clean(compact_json(value))
+            return show(compact_json(value)[:_MAX_READ])
         case _:
-            return clean(str(value))
+            return str(value)
 
 
 def _fits(text: str, value: Json, limit: int) -> bool:
@@ -241,16 +229,16 @@ def _fits(text: str, value: Json, limit: int) -> bool:
 
 
 def _size(text: str, value: Json) -> int:
-    return max(len(value) if isinstance(value, str) else 0, len(text))
+    return max(len(value if isinstance(value, str) else compact_json(value)), len(text))
 
 
 def _request(notice: Notice, channels: Channels | None) -> str:
     call, who = notice.call, name_of(notice.owner, channels)
     if call.kind is SuspensionKind.CONNECT:
         payload = call.payload if isinstance(call.payload, dict) else {}
-        account = cut(clean(str(payload.get("connection") or "an account")), MAX_NAME)
+        account = clean(str(payload.get("connection") or "an account"), MAX_NAME)
         return f"{who} is asked to connect {account}"
-    deed = cut(clean(call.summary or ""), MAX_HEADLINE)
+    deed = clean(call.summary or "", MAX_HEADLINE)
     if call.kind is SuspensionKind.INPUT:
         return f"{_tool(notice)} asks a question in a run of {who}" + (f": {deed}" if deed else "")
     if call.tool_name == BUDGET_TOOL:
@@ -272,7 +260,7 @@ def _deed(notice: Notice) -> str:
 
 
 def _tool(notice: Notice) -> str:
-    return cut(clean(notice.call.tool_name), MAX_NAME)
+    return clean(notice.call.tool_name, MAX_NAME)
 
 
 def _verdict(notice: Notice, channels: Channels | None) -> str:
@@ -307,7 +295,7 @@ def _edit_of(vote: Vote, notice: Notice) -> Json:
 
 
 def _needs(rule: ApprovalRule, owner: str) -> str:
-    groups = cut(" or ".join(cut(clean(group), MAX_NAME) for group in rule.by), MAX_ARGUMENT)
+    groups = cut(" or ".join(clean(group, MAX_NAME) for group in rule.by), MAX_ARGUMENT)
     parts = [f"{rule.quorum} of {groups}"]
     if not rule.requester:
         parts.append(f"not {owner}")
@@ -331,7 +319,7 @@ def _denials(notice: Notice, channels: Channels | None) -> list[str]:
     lines = []
     for denial in denials[-MAX_DENIALS:]:
         by = name_of(denial.on_behalf_of or denial.decided_by, channels)
-        why = f": {quoted(cut(clean(denial.reason), MAX_REASON))}" if denial.reason else ""
+        why = f": {quoted(clean(denial.reason, MAX_REASON))}" if denial.reason else ""
         lines.append(f"by {by}, {_time(denial.at)}{why}, with {value_text(denial.args)}")
     if len(denials) > MAX_DENIALS:
         lines.append(f"and {len(denials) - MAX_DENIALS} times more, see the console")
@@ -380,11 +368,11 @@ def _first(fields: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _label(name: str) -> str:
-    return cut(clean(name), MAX_NAME) or "(no name)"
+    return isolate(cut(show(name[:_MAX_READ]), MAX_NAME)) or "(no name)"
 
 
 def _reason(reason: str | None) -> list[str]:
-    return [f"Reason: {quoted(cut(clean(reason), MAX_REASON))}"] if reason else []
+    return [f"Reason: {quoted(clean(reason, MAX_REASON))}"] if reason else []
 
 
 def _moment(time: datetime, now: datetime) -> str:

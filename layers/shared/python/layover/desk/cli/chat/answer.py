@@ -94,7 +94,7 @@ class Answer:
     @show_change.register
     def _run_call(self, change: changes.CallRan) -> None:
         call = {"tool_name": change.call.name, "args": change.call.args}
-        self._terminal.note(f"{_path(change.frame)}-> {signature(call)}")
+        self._terminal.note(f"{_path(change.frame)}-> {signature(call, MAX_SHOWN)}")
 
     @show_change.register
     def _settle_call(self, change: changes.CallSettled) -> None:

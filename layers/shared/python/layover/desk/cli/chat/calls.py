@@ -6,25 +6,28 @@ from typing import Any
 
 from layover.values.base import compact_json
 from layover.values.decision import counts_of
+from layover.values.text import isolate, show
 
 Json = Mapping[str, Any]
 MAX_SHOWN = 300
 """Characters of a tool's result."""
 
 
-def signature(call: Json) -> str:
-    """A call as it would read in code: `refund(order_id="A-1003", amount=60)`."""
-    args = call.get("args")
+def signature(call: Json, limit: int | None = None) -> str:
+    """A call as it would read in code: `refund(order_id="A-1003", amount=60)`. `limit`: the most characters
+    of an argument, where nobody decides by it."""
+    name, args = show(call["tool_name"]), call.get("args")
     if not isinstance(args, dict):
-        return f"{call['tool_name']}({preview(args)})"
-    inner = ", ".join(f"{name}={preview(value)}" for name, value in args.items())
-    return f"{call['tool_name']}({inner})"
+        return f"{name}({preview(args, limit)})"
+    inner = ", ".join(f"{show(key)}={preview(value, limit)}" for key, value in args.items())
+    return f"{name}({inner})"
 
 
-def preview(value: object) -> str:
-    """Return the beginning of a value's JSON."""
+def preview(value: object, limit: int | None = MAX_SHOWN) -> str:
+    """Return the JSON of a value as one line, or its beginning."""
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
+    is_long = limit is not None and len(text) > limit
+    return isolate(show(f"{text[:limit]} ..." if is_long else text))
 
 
 def votes_of(pending: Json) -> list[Json]:
@@ -36,7 +39,7 @@ def vote_line(pending: Json, vote: Json) -> str:
     """Return who approved what, and why: `bea approved pay_out(amount=800): it is enough`."""
     who = vote.get("on_behalf_of") or vote.get("by")
     edit = _edit_of(pending, vote)
-    what = pending["tool_name"] if edit is None else signature({**pending, "args": edit})
+    what = show(pending["tool_name"]) if edit is None else signature({**pending, "args": edit})
     reason = f": {vote['reason']}" if vote.get("reason") else ""
     return f"{who} approved {what}{reason}"
 

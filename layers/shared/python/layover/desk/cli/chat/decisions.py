@@ -7,6 +7,7 @@ from urllib.parse import quote
 from layover.desk.cli.chat.calls import count_line, signature, vote_line, votes_of
 from layover.desk.cli.chat.terminal import Terminal
 from layover.desk.cli.client import Api, ApiError
+from layover.values.text import isolate, reveal, show
 
 Json = dict[str, Any]
 LATER = "/later"
@@ -170,7 +171,9 @@ def _describe(terminal: Terminal, pending: Json) -> None:
     """Show what the tool says about the call, and why it waits again."""
     risk, summary = pending.get("risk"), pending.get("summary")
     if summary or risk:
-        words = " ".join(filter(None, (summary, f"({risk} risk)" if risk else "")))
+        words = " ".join(
+            filter(None, (summary and isolate(show(summary)), f"({risk} risk)" if risk else ""))
+        )
         terminal.note(words, "red" if risk == "high" else "bold")
     if pending.get("asked_again"):
         terminal.note("approved before; a new version of the tool changed its arguments", "yellow")
@@ -179,7 +182,11 @@ def _describe(terminal: Terminal, pending: Json) -> None:
 def _ask_args(terminal: Terminal, pending: Json) -> Json | None:
     """The arguments as a person wants them; an empty line keeps them."""
     while True:
-        line = terminal.read("args> ", json.dumps(pending["args"], ensure_ascii=False))
+        text = json.dumps(pending["args"], ensure_ascii=False)
+        # What cannot be seen is written as JSON escapes, which mean the same when they come back.
+        line = terminal.read(
+            "args> ", text if reveal(text) == text else json.dumps(pending["args"])
+        )
         if line is None:
             return None
         if not line.strip():

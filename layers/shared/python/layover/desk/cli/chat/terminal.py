@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.markdown import Markdown
 from rich.text import Text
 
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 _FENCE = "```"
 _MAX_HISTORY = 1000
@@ -79,9 +79,9 @@ class ScreenTerminal:
     def read(self, prompt: str, text: str = "") -> str | None:
         """As `Terminal.read`; a line from a pipe is shown after its prompt."""
         self.end()
-        prompt = drop_controls(prompt)
+        prompt = reveal(prompt)
         if self.interactive and self._is_screen:
-            return self._read_line(prompt, drop_controls(text))
+            return self._read_line(prompt, reveal(text))
         if self.interactive:
             self._notes.print(Text(prompt), end="", soft_wrap=True)
         line = self._source.readline()
@@ -91,7 +91,7 @@ class ScreenTerminal:
 
     def write(self, text: str) -> None:
         """As `Terminal.write`. On a screen each paragraph is rendered as soon as it is complete."""
-        text = drop_controls(text)
+        text = reveal(text)
         if not self._is_screen:
             self._console.file.write(text)
             self._console.file.flush()
@@ -117,7 +117,7 @@ class ScreenTerminal:
     def note(self, text: str, style: str = "dim") -> None:
         """As `Terminal.note`."""
         self.end()
-        self._notes.print(Text(drop_controls(text), style=style), soft_wrap=True)
+        self._notes.print(Text(reveal(text), style=style), soft_wrap=True)
 
     def _show(self, block: str) -> None:
         if self._live is None:

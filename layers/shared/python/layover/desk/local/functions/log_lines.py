@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 logger = logging.getLogger(__name__)
 
@@ -102,4 +102,4 @@ def _frame(at: str) -> str:
 
 
 def _print(text: str) -> None:
-    print(drop_controls(text), file=sys.stderr, flush=True)
+    print(reveal(text), file=sys.stderr, flush=True)

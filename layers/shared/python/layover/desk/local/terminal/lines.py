@@ -13,12 +13,13 @@ from typing import Any
 from layover.desk.local.terminal.skeletons import BLANK, skeleton
 from layover.keys import META
 from layover.values.runs.run import SuspensionKind
+from layover.values.text import isolate, show
 
 INPUT = SuspensionKind.INPUT.value
 Item = Mapping[str, Any]
 _COLOURS = {"success": "green", "failed": "red", "cancelled": "yellow", "suspended": "cyan"}
-_MAX_ARGS = 120
-"""Characters of a call's arguments, and of what it shows."""
+_MAX_ARGS = 1_000
+"""Characters of a call's arguments, and of what it shows. A call with more is decided in the console."""
 Say = Callable[[str, str], object]
 """A line, and its colour."""
 
@@ -88,17 +89,20 @@ def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     is_form = detail.get("kind") == INPUT
     if detail.get("kind") == SuspensionKind.CONNECT:
         return _consent(url, owner, detail)
-    call = f"{detail['tool_name']} {_shorten(detail.get('args'))}"
+    call = f"{show(detail['tool_name'])} {_shorten(detail.get('args'))}"
     lines = [f"{detail['agent']} waits for {'input' if is_form else 'approval'}: {call}"]
     if detail.get("summary") or detail.get("risk"):
         risk = f"({detail['risk']} risk)" if detail.get("risk") else None
-        lines.append(" ".join(filter(None, (detail.get("summary"), risk))))
+        summary = detail.get("summary")
+        lines.append(" ".join(filter(None, (summary and isolate(show(summary)), risk))))
     if detail.get("asked_again"):
         lines.append("it was approved before, and new code changed its arguments")
     if is_form:
         lines.append(f"it shows {_shorten(detail.get('payload'))}")
     # An event that is too large for its bus has none.
     lines += map(_denial_line, detail.get("denied_before") or ())
+    if not _is_whole(detail):
+        return "\n    ".join([*lines, f"not all of it fits here: decide it at {url}"])
     lines.append(f"{_say_how(owner, detail)}:")
     return "\n    ".join([*lines, *_commands(url, owner, detail)])
 
@@ -110,7 +114,7 @@ def _consent(url: str, owner: str, detail: Mapping[str, Any]) -> str:
     return "\n    ".join(
         [
             f"{detail['agent']} waits for the {payload.get('connection')} account of {owner}: "
-            f"{detail['tool_name']} {_shorten(detail.get('args'))}",
+            f"{show(detail['tool_name'])} {_shorten(detail.get('args'))}",
             "connect it in the console, or go on without it:",
             f"curl -s {call} -H {shlex.quote(f'Authorization: Bearer dev:{owner}')} "
             f"-d {shlex.quote(json.dumps(_attempt(detail)))}",
@@ -173,9 +177,16 @@ def _deciders(owner: str, rule: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name};groups={rule['by'][0]}"
 
 
+def _is_whole(detail: Mapping[str, Any]) -> bool:
+    """Return whether the line has all that a person decides by. An event that is too large for its bus has
+    no arguments."""
+    texts = (json.dumps(detail.get(name), ensure_ascii=False) for name in ("args", "payload"))
+    return detail.get("args") is not None and all(len(text) <= _MAX_ARGS for text in texts)
+
+
 def _shorten(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _MAX_ARGS else text[: _MAX_ARGS - 1] + "…"
+    return isolate(show(text if len(text) <= _MAX_ARGS else text[: _MAX_ARGS - 1] + "…"))
 
 
 def _text(item: Item, name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from layover.desk.local.terminal.lines import RunLines
-from layover.values.text import drop_controls
+from layover.values.text import reveal
 
 
 def say(text: str, colour: str) -> None:
@@ -13,7 +13,7 @@ def say(text: str, colour: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    head, _, rest = drop_controls(text).partition("\n")
+    head, _, rest = reveal(text).partition("\n")
     line = Text(head, style=colour)
     if rest:
         line.append(f"\n{rest}", style="dim" if colour != "red" else "red")

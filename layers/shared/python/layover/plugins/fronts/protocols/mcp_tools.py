@@ -7,7 +7,7 @@ from layover.values.base import compact_json
 from layover.values.decision import Risk
 from layover.values.runs.status import Status
 from layover.values.runs.views import Pending, Run
-from layover.values.text import json_size
+from layover.values.text import isolate, json_size, show
 
 Json = dict[str, Any]
 
@@ -143,7 +143,8 @@ def decision_request(run: Run, url: str) -> Json:
     """Return the result that has the client's user open the page on which they decide: the protocol's own
     request, which no model answers. It goes on with the run, which it names."""
     waiting = "; ".join(_waits_for(pending) for pending in run.pending if pending.approval is None)
-    message = f"The agent {run.agent} waits for you: {waiting}. You decide on this page."
+    where = "You decide on this page, which shows all of it."
+    message = f"The agent {run.agent} waits for you: {waiting}. {where}"
     params = {"mode": "url", "message": message, "url": url}
     return {
         "resultType": "input_required",
@@ -174,16 +175,18 @@ def _structured(run: Run, reply: str, url: str | None) -> Json:
 
 
 def _facts(pending: Pending) -> Json:
-    facts: Json = {"tool": pending.tool_name, "kind": pending.kind.value}
+    facts: Json = {"tool": show(pending.tool_name), "kind": pending.kind.value}
     if pending.summary:
-        facts["summary"] = pending.summary
+        facts["summary"] = show(pending.summary)
     if pending.approval is not None:
         facts["decided_by"] = list(pending.approval.by)
     return facts
 
 
 def _waits_for(pending: Pending) -> str:
-    what = f"{pending.tool_name}: {pending.summary}" if pending.summary else pending.tool_name
+    what = isolate(show(pending.tool_name))
+    if pending.summary:
+        what += f": {isolate(show(pending.summary))}"
     if pending.risk is Risk.HIGH:
         what += " (risk: high)"
     if pending.approval is not None:

@@ -1,5 +1,7 @@
-"""Mails about calls: subject, plain text and HTML. Every text in them comes from `words`."""
+"""Mails about calls: subject, plain text and HTML. Every text in them comes from `words`, and has no address
+of which a mail program makes a link: only ours are links."""
 
+import re
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
@@ -12,6 +14,9 @@ TEXT_WIDTH = 78
 """Characters of a line of our own words (RFC 5322, 2.1.1). Facts stay on one line, which the reader's program
 folds."""
 _FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
+_ADDRESS = re.compile(r":(?=//)|(?<![@\w.-])(?:[\w-]+\.)+(?=[^\W\d_]{2})(?![\w.-]*@)")
+"""The colon of a scheme and the dots of a host, by which a text is an address. Those of people have an @, and
+stay."""
 _CLOSED = (NoticeKind.DECIDED, NoticeKind.TEST)
 _DARK = (
     "@media (prefers-color-scheme:dark){.page{background:#14171c!important}"
@@ -60,11 +65,16 @@ def write_mail(
         channels: The configuration, which names people.
         reader: The one person whom the address reaches; None: several may read it.
     """
-    head = headline(notice, channels)
+    head = _unlink(headline(notice, channels))
     lines, pairs = rest(notice, channels)
+    lines, pairs = [*map(_unlink, lines)], [(name, _unlink(value)) for name, value in pairs]
     button, note = _button(notice, links), _note(notice, links, reader)
     words = _Words(head, lines, pairs, button=button, note=note, console=links.console)
     return Mail(cut(head, MAX_SUBJECT), _as_text(words), _as_html(words))
+
+
+def _unlink(text: str) -> str:
+    return _ADDRESS.sub(lambda part: re.sub("[:.]", r"‹\g<0>›", part[0]), text)
 
 
 def _button(notice: Notice, links: NoticeLinks) -> tuple[str, str]:

@@ -40,7 +40,7 @@ MAX_NAME = 200
 MAX_ERROR = 300
 _MAX_NUMBER = 16
 _MAX_REFS = 10
-_ELSEWHERE = "Not all of this request fits here, so nobody decides it here. The console shows it whole: decide there."
+_ELSEWHERE = "Not all of this request fits here. The console shows it whole: decide there."
 _VERDICTS = {
     Verdict.APPROVE: ("Approve", "Approve"),
     Verdict.RESUME: ("Answer", "Send"),

@@ -11,14 +11,13 @@ from layover.plugins.people.channels.slack.block_kit import (
     plain,
     sections,
 )
-from layover.plugins.people.words import facts, is_whole
+from layover.plugins.people.words import MISSING, facts, is_whole
 from layover.values.channels import Channels, Notice
 
 MAX_BLOCKS = 44
 """Blocks of facts: a message takes 50 in all."""
 MAX_SHOWN = 10_000
 """Characters of facts. Slack refuses messages of about 13,000, and does not document how many it takes."""
-MISSING = "Not all of it fits here. The console shows it whole."
 _SHORT = 200
 """Characters of a fact that fits into a column."""
 

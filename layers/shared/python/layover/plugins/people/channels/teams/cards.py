@@ -2,9 +2,10 @@
 no Markdown, so that none becomes a link."""
 
 import json
+import re
 from typing import Any
 
-from layover.plugins.people.words import cut, headline, rest
+from layover.plugins.people.words import MISSING, cut, headline, rest
 from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
 
 MAX_BYTES = 28 * 1024
@@ -39,10 +40,12 @@ def write_card(notice: Notice, links: NoticeLinks, channels: Channels) -> bytes:
             *(_line([_run(cut(line, limit))]) for line in lines),
             *(_fact(*pair, limit) for pair in pairs),
         ]
+        if any(len(text) > limit for text in (*lines, *(value for _, value in pairs))):
+            body.append(_line([_run(MISSING)]))
         message = _message(head, body, label, links.console)
         if len(message) <= MAX_BYTES:
             return message
-    return _message(head, [_heading(head)], label, links.console)
+    return _message(head, [_heading(head), _line([_run(MISSING)])], label, links.console)
 
 
 def _heading(text: str) -> dict[str, Any]:
@@ -64,7 +67,7 @@ def _run(text: str, **style: str) -> dict[str, Any]:
 
 def _inert(text: str) -> str:
     """Return a text in which a card replaces nothing, as it does {{DATE(...)}} and {{TIME(...)}}."""
-    return text.replace("{{", "{ {")
+    return re.sub(r"\{(?=\{)", "{ ", text)
 
 
 def _message(head: str, body: list[dict[str, Any]], label: str, console: str) -> bytes:
