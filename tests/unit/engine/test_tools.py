@@ -350,15 +350,16 @@ async def test_a_hundred_levels_are_kept_of_whatever_a_tool_says() -> None:
 
 
 @pytest.mark.parametrize("levels", [101, 199])
-async def test_an_argument_that_only_becomes_deep_is_a_tool_error(levels: int) -> None:
+async def test_an_argument_that_only_becomes_deep_is_shown_as_its_text(levels: int) -> None:
     @tool
     async def read(text: Json[Any]) -> str:
         """Read."""
         return "read"
 
     told_model, bench, run = await run_tool(read, text=json.dumps(nested(levels)))
-    assert told_model.startswith("ValueError: ")
-    await bench.events(run.id)
+    assert told_model == "read"
+    [start] = [e for e in await bench.events(run.id) if e.type == "tool-execution-start"]
+    assert json.loads(start.args["text"]) == nested(levels)
 
 
 async def test_an_authors_validator_that_raises_anything_is_a_tool_error() -> None:
