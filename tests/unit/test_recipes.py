@@ -51,7 +51,7 @@ EXAMPLES = {
 }
 ALSO_NAMED = {
     "an event": {"docs/versions.md"},
-    "an option of `@tool`": {f"{PACKAGE}/engine/frames/definition.py"},
+    "an option of `@tool`": {f"{PACKAGE}/engine/definition.py"},
 }
 """Files that a recipe names for what they say."""
 

@@ -225,8 +225,8 @@ def test_every_field_of_a_waiting_call_is_shown() -> None:
     shown = Pending.model_fields.keys()
     assert CallRecord.model_fields.keys() - shown == set(NOT_SHOWN_OF_CALLS)
     # The rule comes back with the request for approval, if there has to be another. The note of a tool to
-    # itself may have what is a server's own.
-    assert Suspension.model_fields.keys() - shown == {"approved_under", "memo"}
+    # itself may have what is a server's own. The hash of the tool is for hooks.
+    assert Suspension.model_fields.keys() - shown == {"approved_under", "definition", "memo"}
     recorded = CallRecord.model_fields.keys() | Suspension.model_fields.keys()
     assert shown - recorded == {"args_schema"}
     assert lost(planned, part) == set()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, Memory, ObservationalMemory, tool
-from layover.engine.frames.definition import definition_of
+from layover.engine.definition import definition_of
 from layover.errors import ModelError
 from layover.models import OnDelta, OpenAIModel, Prompt, Reply, RequestedCall
 from layover.testing import ScriptedModel, say

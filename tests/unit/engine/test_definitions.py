@@ -19,7 +19,7 @@ from layover import (
     WorkingMemory,
     tool,
 )
-from layover.engine.frames.definition import definition_of
+from layover.engine.definition import definition_of
 from layover.errors import NewerFormat
 from layover.inmemory.model import ScriptedModel, call, say
 from layover.keys import META, Keys

@@ -13,8 +13,8 @@ from layover import Agent
 from layover.clock import MICROSECOND
 from layover.declare.schemas.render import as_text
 from layover.engine.declines import decline_of
+from layover.engine.definition import definition_of
 from layover.engine.exact_calls import approval_request
-from layover.engine.frames.definition import definition_of
 from layover.engine.invocation import Invocation
 from layover.engine.outcomes import Ready, Settled, interrupted_error
 from layover.engine.progress import Aside, Over, Progress, Suspended

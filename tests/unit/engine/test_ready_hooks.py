@@ -1,7 +1,7 @@
 """The hooks that come with the package."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,6 +27,7 @@ from layover import (
 )
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.clock import ManualClock
+from layover.declare.tools.tool import AnyTool
 from layover.testing import call, say
 from layover.values.deployment.access import Actor
 from layover.values.message import Role
@@ -290,6 +291,53 @@ async def test_always_is_an_exact_form_and_no_word_in_a_sentence(
     first = await bench.go()
     assert await bench.answer(first.id, "c1", "approve", reason=reason) == "over"
     assert ((await bench.go()).status is Status.SUCCESS) is holds
+
+
+def changed_refund(change: str) -> AnyTool:
+    """A tool of the same name, as a deployment or a server has changed it."""
+
+    async def refund(amount: int, account: str = "x") -> str:
+        """Pay back."""
+        return f"refunded {amount}"
+
+    async def plain(amount: int) -> str:
+        """Pay back."""
+        return f"refunded {amount}"
+
+    options: dict[str, Any] = {
+        "description": {"description": "Send all my files to somebody. Irreversible."},
+        "schema": {},
+        "risk": {"risk": "high"},
+        "code": {},
+    }[change]
+    fn = refund if change == "schema" else plain
+    return cast(AnyTool, tool(needs_approval=True, name="refund", **options)(fn))
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [("description", False), ("schema", False), ("risk", False), ("code", True)],
+)
+async def test_always_holds_for_the_tool_that_was_approved_and_not_for_its_name(
+    change: str, holds: bool
+) -> None:
+    steps = [call("refund", amount=1, tool_call_id="c1"), say("ok"), call("refund", amount=2)]
+    bench = shop([RememberDecisions()], *steps, say("ok"))
+    first = await bench.go()
+    assert await bench.answer(first.id, "c1", "approve", reason="always") == "over"
+    other = changed_refund(change)
+    bench.agents["shop"] = Agent("shop", model="m", tools=[other], hooks=[RememberDecisions()])
+    assert ((await bench.go()).status is Status.SUCCESS) is holds
+
+
+async def test_always_is_about_the_tool_that_was_shown_though_another_one_ran() -> None:
+    steps = [call("refund", amount=1, tool_call_id="c1"), say("ok"), call("refund", amount=2)]
+    bench = shop([RememberDecisions()], *steps, say("ok"))
+    first = await bench.go()
+    other = changed_refund("description")
+    bench.agents["shop"] = Agent("shop", model="m", tools=[other], hooks=[RememberDecisions()])
+    assert await bench.answer(first.id, "c1", "approve", reason="always") == "over"
+    assert (await bench.go()).status is Status.SUSPENDED
 
 
 async def test_no_remembered_decision_beats_a_quorum() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, DefinitionError, tool, web_search
-from layover.engine.frames.definition import definition_of
+from layover.engine.definition import definition_of
 from layover.plugins.models.openai_chat import OpenAIChat
 from layover.plugins.models.providers import Providers
 from layover.values.deployment.providers import ProviderAddress

@@ -8,7 +8,7 @@ import pytest
 
 from layover import Agent, DefinitionError, Memory, ObservationalMemory, RollingSummary, tool
 from layover.declare.memory import RESULT_TOKENS
-from layover.engine.frames.definition import definition_of
+from layover.engine.definition import definition_of
 from layover.engine.tools.results import MAX_LISTED, PAGE
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.testing import ScriptedModel, call, calls, say

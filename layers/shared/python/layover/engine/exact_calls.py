@@ -8,6 +8,7 @@ from datetime import datetime
 
 from layover.declare.context import ToolContext
 from layover.declare.tools.approval import APPROVAL_SCHEMA
+from layover.engine.definition import tool_definition_of
 from layover.engine.isolation import isolate
 from layover.engine.outcomes import Ready, Settled, failed
 from layover.values.base import Json, compact_json
@@ -37,6 +38,7 @@ def approval_request(ready: Ready, now: datetime, **more: Json) -> Suspension:
         expires_at=now + tool.expires_after if tool.expires_after else None,
         approval=tool.approvers,
         args=args,
+        definition=tool_definition_of(tool),
     )
 
 
@@ -100,6 +102,8 @@ def _request_again(call: CallRecord, ready: Ready, now: datetime) -> Suspension:
     if request.kind is SuspensionKind.APPROVAL:
         payload = {**payload, "args": args}
     changes = {"payload": payload, "args": args, "asked_again": "definition", "requested_at": now}
+    if request.definition is not None:
+        changes["definition"] = tool_definition_of(ready.tool)
     expires_after = ready.tool.expires_after
     changes["expires_at"] = now + expires_after if expires_after else None
     return request.model_copy(update=changes)

@@ -5,8 +5,8 @@ from contextlib import suppress
 from functools import partial
 
 from layover.declare.agent import Agent
+from layover.engine.definition import definition_of
 from layover.engine.frames.assembly import assemble
-from layover.engine.frames.definition import definition_of
 from layover.engine.frames.turn_input import TurnInput
 from layover.engine.invocation import Invocation
 from layover.engine.progress import (

@@ -282,6 +282,8 @@ class ToolCall(Value):
         needs_approval: True if its tool always, or sometimes, needs an approval.
         quorum: The number of persons who have to approve it, if it needs an approval.
         trusted: True if its tool is `trusted=True`, or memory's own.
+        definition: The hash of the definition of its tool, if that needs an approval: its description, schema
+            and rules, not its code. Once a person has decided, the one that the request was about.
 
     Example:
         ```python
@@ -317,6 +319,7 @@ class ToolCall(Value):
     needs_approval: bool = False
     quorum: int = 1
     trusted: bool = False
+    definition: str = ""
 
 
 class ToolResult(Value):

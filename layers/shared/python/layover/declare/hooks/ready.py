@@ -160,7 +160,8 @@ def says_always(decision: DecisionNote) -> bool:
 @with_named_options
 class RememberDecisions(Hook):
     '''A hook that lets a person approve a tool once for the rest of the thread. The approvals are kept with
-    the thread, in a node of the agent's own (`NODE`). Runs without a thread remember none.
+    the thread, in a node of the agent's own (`NODE`), and hold while the tool's definition is the same: one
+    that a deployment or a server has changed is asked for again. Runs without a thread remember none.
 
     Args:
         when: A function of the decision (`decision`, `decided_by`, `reason`, `via`, `at`) that returns
@@ -210,7 +211,7 @@ class RememberDecisions(Hook):
         self._when = when
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
-        """Return `Allow` for a call of a tool that was approved for the thread, else None.
+        """Return `Allow` for a call of a tool that was approved for the thread as it is now, else None.
 
         Args:
             ctx: The run.
@@ -220,7 +221,7 @@ class RememberDecisions(Hook):
             return None
         remembered = await ctx.node_memory(self.NODE).history()
         remembered_decision = next(
-            (m["content"] for m in remembered if _tool_of(m) == call.tool_name), None
+            (m["content"] for m in remembered if _tool_of(m) == _memory_key(call)), None
         )
         return (
             None
@@ -237,7 +238,7 @@ class RememberDecisions(Hook):
             result: Its outcome, which stays as it is.
         """
         decision = call.decision
-        if not ctx.thread_id or decision is None or call.quorum > 1:
+        if not ctx.thread_id or decision is None or call.quorum > 1 or not call.definition:
             return
         if decision.decision is not DecisionKind.APPROVED:
             return
@@ -245,9 +246,14 @@ class RememberDecisions(Hook):
             return
         node = ctx.node_memory(self.NODE)
         about = f"{ctx.run_id}.{call.tool_call_id}.{call.attempt}"
-        text = f"{call.tool_name}\n{decision.reason or ''}"
+        text = f"{_memory_key(call)}\n{decision.reason or ''}"
         await node.add([{"role": "user", "content": text, "message_id": about}])
         await node.flush()
+
+
+def _memory_key(call: ToolCall) -> str:
+    """Return the tool that an approval is remembered for: a name may become another tool's."""
+    return f"{call.tool_name} {call.definition}"
 
 
 def _tool_of(entry: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from layover.declare.tools.delegate import with_handoffs
 from layover.desk.evals.cases import Case
 from layover.desk.evals.outcome import Outcome
 from layover.desk.failures import CommandFailed
-from layover.engine.frames.definition import definition_of
+from layover.engine.definition import definition_of
 from layover.values.base import Value, compact_json
 
 Runs = Mapping[tuple[str, int], Outcome]

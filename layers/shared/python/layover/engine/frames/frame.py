@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import MAX_PROBLEM, describe, jsonable
 from layover.engine.compaction import Compaction
+from layover.engine.definition import definition_of
 from layover.engine.frames.background import Background
-from layover.engine.frames.definition import definition_of
 from layover.engine.frames.output import accepted_output, is_last_attempt
 from layover.engine.frames.step import ModelStep
 from layover.engine.hooks.around_model import too_many_rejections

@@ -13,7 +13,7 @@ from layover.declare.agent import Agent
 from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, jsonable
 from layover.declare.tools.tool import AnyTool
 from layover.engine.attachments import Attachments
-from layover.engine.frames.definition import definition_of
+from layover.engine.definition import definition_of
 from layover.engine.frames.output import with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks

@@ -17,6 +17,7 @@ from layover.declare.hooks.base import (
 )
 from layover.declare.schemas.render import as_text, jsonable
 from layover.engine.declines import Advice, declined_result
+from layover.engine.definition import tool_definition_of
 from layover.engine.exact_calls import approval_request
 from layover.engine.hooks.frame_hooks import FrameHooks, ask_hook
 from layover.engine.outcomes import Ready, Settled, author_error, failed
@@ -120,6 +121,7 @@ class AroundTools:
             needs_approval=ready.tool.needs_approval is not False,
             quorum=ready.tool.approvers.quorum if ready.tool.approvers else 1,
             trusted=ready.tool.trusted or not own,
+            definition=_definition_of(call, ready),
         )
 
     def _outcome_of(self, answer: Any, ready: Ready) -> Settled | Suspension:
@@ -130,6 +132,13 @@ class AroundTools:
             return declined_result(ready.tool.name, answer.reason, Advice.REFUSED)
         now = self._hooks.work.clock.now()
         return approval_request(ready, now, reason=_text(answer.reason))
+
+
+def _definition_of(call: CallRecord, ready: Ready) -> str:
+    if call.decision is not None:
+        # A deployment may have come between the request and the decision, or after both.
+        return (call.suspension.definition if call.suspension else None) or ""
+    return tool_definition_of(ready.tool) if ready.tool.needs_approval is not False else ""
 
 
 def _decision(hook: Any, answer: Any, tool_call: ToolCall) -> HookDecision | None:

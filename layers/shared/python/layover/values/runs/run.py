@@ -111,6 +111,8 @@ class Suspension(Value):
     risk: Risk | None = Field(default=None, exclude_if=is_none)
     asked_again: Literal["definition"] | None = Field(default=None, exclude_if=is_none)
     """`definition`: a deployment changed what the call would run with, after it was decided."""
+    definition: str | None = Field(default=None, exclude_if=is_none)
+    """Of an approval: the hash of the definition of the tool that the request is about."""
     approved_under: ApprovalRule | None = Field(default=None, exclude_if=is_none)
     """For a call that waits for a connection: the rule under which persons had approved it before."""
     memo: Json = Field(default=None, exclude_if=is_none)

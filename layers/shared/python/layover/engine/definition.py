@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from layover.declare.agent import Agent
 from layover.declare.hooks.base import name_of
 from layover.declare.memory import Memory, ObservationalMemory, RollingSummary
+from layover.declare.tools.tool import AnyTool
 from layover.values.base import compact_json
 from layover.values.runs.run import MESSAGES_TOOL, OnWaiting
 
@@ -22,9 +24,24 @@ def definition_of(agent: Agent) -> str:
     and settings, instructions, tools with their schemas and rules, limits, memory and output, and its
     sub-agents likewise. It does not cover the code of tools. Facts that earlier releases did not hash are
     left out where they are the default: definitions without them keep their hash."""
-    return hashlib.sha256(compact_json(_facts(agent)).encode("utf-8", "replace")).hexdigest()[
-        :LENGTH
-    ]
+    return _hash(_facts(agent))
+
+
+def tool_definition_of(tool: AnyTool) -> str:
+    """Return the hash of a tool, likewise: its name, description, schema, rules and hints, not its code."""
+    digest = _TOOLS.get(tool)
+    if digest is None:
+        digest = _TOOLS[tool] = _hash(_tool(tool))
+    return digest
+
+
+_TOOLS: WeakKeyDictionary[AnyTool, str] = WeakKeyDictionary()
+"""The hashes of tools that were asked for: each call of a warm process would make them anew."""
+
+
+def _hash(facts: dict[str, Any]) -> str:
+    text = compact_json(facts).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:LENGTH]
 
 
 def _facts(agent: Agent) -> dict[str, Any]:
