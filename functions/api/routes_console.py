@@ -42,10 +42,10 @@ def _text() -> str:
 
 def _headers() -> dict[str, Any]:
     settings = call_of(router).host.runtime().settings
-    access = settings.access
+    access, sources = settings.access, settings.page_sources
     # No host of others: whatever a text or a schema makes of the page, its token goes nowhere else.
     hosts = [f"{url.rstrip('/')}/" for url in (access.issuer, access.stream_url) if url]
-    more = " ".join([*hosts, settings.page_sources]) if access.issuer else _ONE_MACHINE
+    more = " ".join([*hosts, sources]) if access.issuer else _ONE_MACHINE
     return {**page_headers(f"'self' {more}".rstrip())}
 
 

@@ -283,3 +283,31 @@ def test_text_of_a_model_is_text(follow: Open, site: LinkSite) -> None:
     assert fits(bea.page)
     assert bea.page.locator("#app script, #app img").count() == 0
     bea.picture("link-hostile")
+
+
+def test_account_reads_as_it_is_sent(follow: Open, site: LinkSite) -> None:
+    _, [path] = site.asked()
+    bea = follow("/decide/none")
+    account = {
+        "to_account": "DE89 3704 \u202e2147\u202c 00",
+        "no\u200bte": "x\n\nNeeds: nothing more",
+    }
+
+    def answer(route: Any) -> None:
+        reply = route.fetch()
+        if "json" not in reply.headers["content-type"]:
+            route.fulfill(response=reply)
+            return
+        route.fulfill(
+            response=reply, json={**reply.json(), "summary": "Pay\u202e 9", "args": account}
+        )
+
+    bea.page.route("**/decide/**", answer)
+    bea.page.goto(f"{site.url}{path}")
+    bea.sees("DE89 3704 ‹U+202E›2147‹U+202C› 00")
+    text = bea.page.locator("#app").inner_text()
+    assert "Pay‹U+202E› 9" in text
+    assert "no‹U+200B›te" in text
+    assert "x⏎\n⏎\nNeeds: nothing more" in text
+    assert "\u202e" not in text
+    bea.picture("link-hidden-characters")

@@ -3,10 +3,13 @@
 import base64
 import json
 import re
+import unicodedata
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
+
+from layover.values.text import reveal
 
 Json = dict[str, Any]
 AT = "2026-01-01T00:00:00Z"
@@ -382,3 +385,62 @@ def test_definition_of_a_link_is_not_shown(modules: Page) -> None:
     app = drawn(modules, 'See [the page][1].\n\n[1]: https://example.org/a?b=1&amp;c=2 "Title"')
     assert app.inner_text().strip() == "See the page."
     assert app.get_by_role("link").get_attribute("href") == "https://example.org/a?b=1&c=2"
+
+
+def test_pages_and_messages_show_the_same_characters_by_their_numbers(modules: Page) -> None:
+    found = modules.evaluate(
+        """async () => {
+          const { reveal } = await import("/seen.js");
+          const all = Array.from({ length: 0x110000 }, (_, n) => n);
+          return all.filter((n) => reveal(`a${String.fromCodePoint(n)}b`).includes("‹U+"));
+        }"""
+    )
+    known = [n for n in range(0x110000) if unicodedata.category(chr(n)) != "Cn"]
+    expected = {n for n in known if "‹U+" in reveal(f"a{chr(n)}b")}
+    assert {*found} & {*known} == expected
+    assert {0x202E, 0x200D, 0xE0061, 0x1B} < expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DE89 3704 \u202e2147\u202c 00",
+        "می\u200cروم 👩\u200d💻 1\ufe0f\u20e3 👩🏽\u200d🚀",
+        "a\u200d \u200d ",
+        "\ud800\r\n",
+    ],
+)
+def test_page_shows_a_text_as_messages_do(modules: Page, text: str) -> None:
+    """JSON keeps a half of a character on its way into the page."""
+    found = modules.evaluate(
+        """async (text) => (await import("/seen.js")).reveal(JSON.parse(text))""", json.dumps(text)
+    )
+    assert found == reveal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("Nora\n\nNeeds: nothing more", "Nora⏎\n⏎\nNeeds: nothing more"),
+        ("Nora" + " " * 70 + "Needs: nothing", "Nora‹70 blanks›Needs: nothing"),
+        ("‹U+202E›⏎", "‹U+2039›U+202E›‹U+23CE›"),
+        ("def f():\n    return 1", "def f():⏎\n    return 1"),
+        (" a", "‹1 blank›a"),
+    ],
+)
+def test_value_marks_its_lines_and_gaps(modules: Page, text: str, lines: str) -> None:
+    shows = """async (text) => (await import("/seen.js")).show(text)"""
+    assert modules.evaluate(shows, text) == lines
+
+
+def test_every_text_of_an_element_can_be_seen(modules: Page) -> None:
+    found = modules.evaluate(
+        """async () => {
+          const { html, paint } = await import("/dom.js");
+          const Inner = ({ children }) => html`<i>${children}</i>`;
+          const app = document.getElementById("app");
+          paint(html`<p>${"a\u202eb"}${["c\u200b", 7, null]}<${Inner}>${"d\ufeff"}</${Inner}></p>`, app);
+          return app.textContent;
+        }"""
+    )
+    assert found == "a‹U+202E›bc‹U+200B›7d‹U+FEFF›"

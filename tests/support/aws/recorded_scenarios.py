@@ -143,6 +143,7 @@ def approved(system: Recorded, brain: Brain) -> None:
     """Two calls that wait at once, one of them large, followed; then read again, and the thread deleted."""
     ann = system.caller()
     assert ann.call("GET", "/docs").status == 200
+    assert ann.call("GET", "/").status == 200
     thread = ann.thread("wide")
     large, small = ({"order_id": id, "amount": 1} for id in (plenty("o1"), "o2"))
     text = brain.plan(calls(("refund", large, "a1"), ("refund", small, "a2")), say("done"))

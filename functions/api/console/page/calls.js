@@ -1,6 +1,6 @@
 import { textOf } from "./branches.js";
 import { Decision, Votes, brief } from "./decision.js";
-import { html, shown } from "./dom.js";
+import { decidable, html, shown } from "./dom.js";
 import { FileChip } from "./files.js";
 import { Markdown } from "./markdown.js";
 import { ownOf } from "./names.js";
@@ -47,7 +47,7 @@ export function editsOf({ asked, decision }) {
 
 export function Edits({ edits }) {
   if (!edits.length) return null;
-  const said = (value) => (value === undefined ? S.decide.nothing : shown(value));
+  const said = (value) => (value === undefined ? S.decide.nothing : decidable(value));
   return html`<dl class="values edits">${edits.map(({ name, was, now }) => html`<div key=${name}><dt>${name}</dt><dd><del>${said(was)}</del> <ins>${said(now)}</ins></dd></div>`)}</dl>`;
 }
 

@@ -1,10 +1,11 @@
 import { decided, get, id, post } from "./api.js";
-import { Time, Trouble, html, shown, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
+import { Time, Trouble, decidable, html, useAction, useLayoutEffect, useRef, useState } from "./dom.js";
 import { voterOf } from "./events.js";
 import { Fields, schemaFor, useForm } from "./forms.js";
 import { ownOf } from "./names.js";
 import { isSame, toJson } from "./numbers.js";
 import { Scopes, consentPage } from "./scopes.js";
+import { show } from "./seen.js";
 import { S } from "./strings.js";
 
 /** One line of arguments. */
@@ -142,7 +143,7 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
     setMode("ask");
   };
   return html`<section class="decision" role="group" ref=${section} tabindex="-1" onKeyDown=${key} aria-labelledby=${`${prefix}-title`}>
-    <${heading} class="title" dir="auto" id=${`${prefix}-title`}>${title}</${heading}>
+    <${heading} class="title" dir="auto" id=${`${prefix}-title`}>${show(title)}</${heading}>
     ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
     <${Circumstances} pending=${pending} owner=${owner} name=${named && name} onMore=${!others && !decide && !extending && (() => setExtending(true))} />
     ${extending && html`<${MoreTime} pending=${pending} prefix=${prefix} close=${close} onDecided=${onDecided} />`}
@@ -240,8 +241,8 @@ const denialOf = ({ decided_by: by, on_behalf_of: person, reason }) =>
 export function Facts({ values }) {
   const entries = values && typeof values === "object" && !Array.isArray(values) ? Object.entries(values) : [["", values]];
   if (!entries.length) return html`<p class="quiet small">${S.decide.noArgs}</p>`;
-  return html`<dl class="values">${entries.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd dir="auto">${
-    Array.isArray(value) && value.every((each) => typeof each !== "object") ? value.join(", ") : shown(value)}</dd></div>`)}</dl>`;
+  return html`<dl class="values">${entries.map(([name, value]) => html`<div key=${name}><dt dir="auto">${show(name)}</dt><dd dir="auto">${
+    Array.isArray(value) && value.every((each) => typeof each !== "object") ? value.map(decidable).join(", ") : decidable(value)}</dd></div>`)}</dl>`;
 }
 
 function Reason({ id: field, value, onValue, needed, disabled }) {

@@ -2,9 +2,13 @@ import { h, render } from "./vendor/preact.mjs";
 import { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
 import htm from "./vendor/htm.mjs";
 import { toJson } from "./numbers.js";
+import { reveal, show } from "./seen.js";
 import { S } from "./strings.js";
 
-export const html = htm.bind(h);
+const seen = (child) => (typeof child === "string" ? reveal(child) : Array.isArray(child) ? child.map(seen) : child);
+
+/** Elements, in whose texts each character can be seen: models and other people wrote many of them. */
+export const html = htm.bind((type, props, ...children) => h(type, props, ...children.map(seen)));
 export const paint = render;
 
 /** The result of a promise: `{value, error, loading, reload, set}`; requested again when `keys` change. */
@@ -126,6 +130,9 @@ export function Empty({ title, children }) {
 export function shown(value) {
   return typeof value === "string" ? value : toJson(value, 2);
 }
+
+/** A value as a person decides by it. */
+export const decidable = (value) => (typeof value === "string" ? show(value) : toJson(value, 2));
 
 /** A short time for lists, with a long one as its title. `exact`: with the hour, also of another day. */
 export function Time({ at, exact }) {

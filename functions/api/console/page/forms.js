@@ -1,6 +1,7 @@
 import { html, shown, useLayoutEffect, useState } from "./dom.js";
 import { ownOf, recordOf } from "./names.js";
 import { isSame, parseJson, toJson, wholeOf } from "./numbers.js";
+import { reveal } from "./seen.js";
 import { S } from "./strings.js";
 
 /** A field's schema with its `$ref` resolved; for `X | null`, that of X. */
@@ -256,6 +257,7 @@ function Field({ id, label: title, kind, schema, choices, required, text, wrong,
     "aria-required": required && kind !== "boolean" ? "true" : undefined };
   const label = title || S.decide.reason;
   const before = was && html`<p id=${`${id}-was`} class="small was">${S.decide.was} <del>${was.value === undefined ? S.decide.nothing : shown(was.value)}</del></p>`;
+  const unseen = typeof text === "string" && reveal(text) !== text && html`<p class="small was">${S.decide.unseen} ${text}</p>`;
   const mark = was ? " edited" : "";
   const note = html`<span id=${`${id}-about`} class=${wrong ? "wrong" : "quiet small"}>${wrong || hints}</span>`;
   if (kind === "boolean") {
@@ -271,6 +273,6 @@ function Field({ id, label: title, kind, schema, choices, required, text, wrong,
         : html`<input ...${about} type=${kind === "date" ? "date" : "text"} dir=${kind === "string" ? "auto" : undefined} inputmode=${NUMBERS.has(kind) ? "decimal" : "text"} value=${text} onInput=${typed} autocomplete="off" />`}
     ${kind !== "enum" && offers && html`<div class="offers" role="group" aria-label=${`${S.decide.choose}: ${label}`}>
       ${offers.map((each) => html`<button type="button" key=${each} class="chip" disabled=${disabled} aria-pressed=${String(each) === String(text) ? "true" : "false"} onClick=${() => onValue(each)}>${String(each)}</button>`)}</div>`}
-    ${(wrong || hints) && note}${before}
+    ${(wrong || hints) && note}${unseen}${before}
   </div>`;
 }

@@ -166,6 +166,7 @@ export const S = {
     hook: ({ hook, decision, reason }) => `${hook} ${S.call.hooked[decision] || decision}${reason ? `: ${reason}` : ""}`,
   },
   decide: {
+    unseen: "With the characters that cannot be seen:",
     asks: (name) => `Allow ${name}?`,
     form: (name) => `${name} needs an answer`,
     approve: "Approve",

@@ -12,7 +12,7 @@ REPLACEMENT = "\ufffd"
 _PLAIN = re.compile(r"[ -~\n\t]*")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co"})
 _IGNORED = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\uffa0\ufff0-\uffff"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\uffa0\ufff0-\ufffb"
     "\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
 """Letters, marks and symbols without ink, of other categories."""

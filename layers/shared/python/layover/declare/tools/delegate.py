@@ -123,12 +123,12 @@ def with_handoffs(agents: Iterable[Any]) -> dict[str, Any]:
 
 def with_delegates(agents: Iterable[Any]) -> list[Any]:
     """Return these agents, each once, and all that they give a conversation or a call to, at any depth."""
-    found: dict[int, Any] = {}
+    by_id: dict[int, Any] = {}
     left = list(agents)
     while left:
         agent = left.pop(0)
-        if id(agent) not in found:
-            found[id(agent)] = agent
+        if id(agent) not in by_id:
+            by_id[id(agent)] = agent
             left += agent.handoffs
             left += [tool.delegate.agent for tool in agent.tools if tool.delegate is not None]
-    return list(found.values())
+    return list(by_id.values())

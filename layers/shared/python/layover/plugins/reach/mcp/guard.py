@@ -150,18 +150,18 @@ class _Shallow(httpx2.AsyncByteStream):
                 self._depth = self._depth if line.strip(b"\r") else 0
                 return line
             head, line = line[:5], line[5:]
-        kept, at = [head], 0 if self._depth <= MAX_LEVELS else len(line)
+        pieces, at = [head], 0 if self._depth <= MAX_LEVELS else len(line)
         for token in _TOKEN.finditer(line):
             if token[0] in b"{[":
                 self._depth += 1
                 if self._depth == MAX_LEVELS + 1:
-                    kept.append(line[at : token.start()] + b"null")
+                    pieces.append(line[at : token.start()] + b"null")
                     at = len(line)
             elif token[0] in b"}]":
                 if self._depth == MAX_LEVELS + 1:
                     at = token.end()
                 self._depth = max(0, self._depth - 1)
-        return b"".join([*kept, line[at:]])
+        return b"".join([*pieces, line[at:]])
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -158,17 +158,15 @@ def _actor(runtime: Runtime, interaction: Mapping[str, Any]) -> Actor:
 
 
 def _is_from(place: SlackTeam | None, interaction: Mapping[str, Any]) -> bool:
-    """Return whether a press comes from this installation; None: from any, by somebody of its own
-    workspace. Slack signs for all of an app's installations alike, and shows a message in a shared channel to
-    people of other workspaces."""
+    """Return whether a press comes from this installation; None: from any, by somebody of the
+    same workspace. Slack signs for all of an app's installations alike, and shows a message in a shared
+    channel to people of other workspaces."""
     view = _object(interaction.get("view"))
     user, team = _object(interaction.get("user")), _object(interaction.get("team"))
-    ids = (team.get("id"), user.get("team_id"), view.get("team_id"))
-    teams = {_text(each) for each in ids if each is not None}
+    teams = _ids(team.get("id"), user.get("team_id"), view.get("team_id"))
     if place is None:
         return len(teams) <= 1
-    ids = (interaction.get("api_app_id"), view.get("app_id"))
-    apps = {_text(each) for each in ids if each is not None}
+    apps = _ids(interaction.get("api_app_id"), view.get("app_id"))
     enterprise = _object(interaction.get("enterprise")).get("id")
     return (teams, apps, enterprise) == ({place.team}, {place.app}, place.enterprise)
 
@@ -232,6 +230,11 @@ def _wrong(errors: Mapping[str, str]) -> Json:
 
 def _say(text: str) -> Json:
     return {"response_action": "update", "view": text_view(text)}
+
+
+def _ids(*values: Any) -> set[str]:
+    """Return those that are there."""
+    return {_text(each) for each in values if each is not None}
 
 
 def _first(value: Any) -> Any:
