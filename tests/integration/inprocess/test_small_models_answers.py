@@ -155,7 +155,7 @@ CONVERSATIONS = [
             entry("The login of the till fails", "The login of the till fails."),
         ),
         stored=[("The login of the till fails.", USER, True)],
-        refused={"other": 1},
+        refused={"untrusted": 1},
     ),
     Told(
         why="own words next to a log do not vouch for what only the log says",
@@ -203,7 +203,7 @@ CONVERSATIONS = [
             entry("The import of the grain scale hangs", "The import of the grain scale hangs."),
         ),
         stored=[("The import of the grain scale hangs.", USER, True)],
-        refused={"other": 1},
+        refused={"untrusted": 1},
     ),
     Told(
         why="the answer goes on with the prompt's own text",

@@ -16,7 +16,7 @@ MAX_SHOWN = 300
 def signature(call: Json, limit: int | None = None) -> str:
     """A call as it would read in code: `refund(order_id="A-1003", amount=60)`. `limit`: the most characters
     of an argument, where nobody decides by it."""
-    name, args = show(call["tool_name"]), call.get("args")
+    name, args = show(str(call["tool_name"])), call.get("args")
     if not isinstance(args, dict):
         return f"{name}({preview(args, limit)})"
     inner = ", ".join(f"{show(key)}={preview(value, limit)}" for key, value in args.items())
@@ -39,7 +39,7 @@ def vote_line(pending: Json, vote: Json) -> str:
     """Return who approved what, and why: `bea approved pay_out(amount=800): it is enough`."""
     who = vote.get("on_behalf_of") or vote.get("by")
     edit = _edit_of(pending, vote)
-    what = show(pending["tool_name"]) if edit is None else signature({**pending, "args": edit})
+    what = show(str(pending["tool_name"])) if edit is None else signature({**pending, "args": edit})
     reason = f": {vote['reason']}" if vote.get("reason") else ""
     return f"{who} approved {what}{reason}"
 

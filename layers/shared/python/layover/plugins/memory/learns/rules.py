@@ -4,6 +4,7 @@ model answered. Pure."""
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from layover.declare.memory import EpisodicMemory
+from layover.lazy import lazy_pattern
 from layover.plugins.memory.learns.requests import (
     KINDS,
     REQUESTED,
@@ -55,6 +57,12 @@ _MAX_EVIDENCE = 2_000
 _LEEWAY = 2_000
 """Characters of a content beyond its limit that are checked: without its secrets it may be shorter."""
 _TOKENS_OF_ENTRY = 400
+_OF_USER = lazy_pattern(
+    r"\W*(?:(?:the|this|der|die|el|la|il|o|a) |l['\u2019])?(?:user|(?:be)?nutzer(?:in)?|utilisat(?:eur|rice)"
+    r"|usuari[oa]|usuári[oa]|utilizador|utente|пользователь)\b(?!['\u2019])",
+    re.IGNORECASE,
+)
+"""The beginning of a statement about the user: no pasted text says who they are or what they may do."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
@@ -315,7 +323,7 @@ class _Turn:
         if vouches and missing_anchors(self._without_dates(content), self._known_texts):
             source = "quoted_text"
         verified = self._is_verified(source)
-        if not verified and self._settings.assistant_evidence == "refuse":
+        if not verified and self._is_refused(source, content):
             return Refusal.UNTRUSTED
         text = content[: self._settings.max_length].rstrip()
         if not any(c.isalnum() for c in text):
@@ -374,6 +382,12 @@ class _Turn:
         if self._now is None:
             return content
         return without_resolved_dates(content, self._own_texts, self._now)
+
+    def _is_refused(self, source: Source, content: str) -> bool:
+        """Return whether what nobody vouches for is not even stored with a label."""
+        if self._settings.assistant_evidence == "refuse":
+            return True
+        return source == "quoted_text" and _OF_USER.match(content) is not None
 
     def _is_verified(self, source: Source) -> bool:
         if source == "verified_assistant_finding":
