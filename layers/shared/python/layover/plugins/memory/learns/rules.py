@@ -193,9 +193,9 @@ def check_entries(
     around: Surroundings = _ALONE,
 ) -> EntryCheck:
     """Return the entries of an answer that have evidence, in the order of
-    docs/behaviour.md#episodic-duplicates, up to the rules that need vectors. `finds_out`: whether the
-    assistant had anything to find out something from; `trusted`: whether it may be believed; `around`: what
-    the extractor read next to the turn."""
+    docs/behaviour.md#episodic-duplicates; `select` judges what they do to known ones. `finds_out`: whether
+    the assistant had anything to find out something from; `trusted`: whether it may be believed; `around`:
+    what the extractor read next to the turn."""
     turn = _Turn(dialogue, settings, around, trusted=trusted, finds_out=finds_out)
     check = EntryCheck([])
     hashes: set[str] = set()
@@ -456,9 +456,10 @@ def _entries_of(
 def _adds_nothing(candidate: Candidate, entry: MemoryEntry) -> bool:
     """Return whether an entry has all words of a candidate in their order: what is dropped cannot be taken
     back."""
+    words = list(raw_words(candidate.content))
     for text in (entry.content, entry.evidence):
-        stored = iter(list(raw_words(text)))
-        if all(word in stored for word in raw_words(candidate.content)):
+        rest = raw_words(text)
+        if all(word in rest for word in words):
             return True
     return False
 

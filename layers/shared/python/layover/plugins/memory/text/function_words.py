@@ -14,12 +14,6 @@ _TERMS = frozenset({"IT", "US", "WHO", "DE", "ES", "DO", "LA", "CON", "PAR", "SE
 """Names, if written like this: the department, the country, the organisation."""
 
 
-def without_function_words(query_words: list[str], text: str) -> list[str]:
-    """Return the words of a query (`memory.text.words` of `text`) that carry its topic."""
-    terms = names_in_capitals(text)
-    return [word for word in query_words if word in terms or word not in function_stems()]
-
-
 def names_in_capitals(text: str) -> set[str]:
     """Return the names in capitals; none if the whole text is in capitals."""
     if text == text.upper() and " " in text.strip():
@@ -31,13 +25,6 @@ def words_by_language() -> dict[str, frozenset[str]]:
     """Return the words as they are written, by the languages that the list names."""
     parts = (part.partition("\n") for part in _listed().split("# ") if part.strip())
     return {name.strip(): frozenset(text.split()) for name, _, text in parts}
-
-
-@cache
-def function_words() -> frozenset[str]:
-    """Return the words of all languages as they are written: the stem of `notes` is that of `not`, that of
-    `Herr` that of `her`."""
-    return frozenset().union(*words_by_language().values())
 
 
 @cache
