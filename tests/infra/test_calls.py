@@ -169,6 +169,17 @@ def test_role_allows_no_call_that_was_never_made(recorded: Recording, name: str)
     assert allowed(name) - set(made(recorded[name])) - unseen == set()
 
 
+def test_role_lists_only_what_owners_have() -> None:
+    from layover.desk.cdk.constructs.permissions import Resources, statements
+
+    every = [s for name in NAMES for s in statements(CALLS[name], Resources(**ON))]
+    lists = [s.to_statement_json() for s in every if "s3:ListBucket" in s.actions]
+    assert len(lists) == sum(bool(calls.blobs) for calls in CALLS.values())
+    for statement in lists:
+        assert listed(statement["Action"]) == ["s3:ListBucket"]
+        assert statement["Condition"] == {"StringLike": {"s3:prefix": "u/*"}}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_function_is_given_what_it_reads_and_nothing_else(recorded: Recording, name: str) -> None:
     others = {v for v, names in ONLY.items() if name not in names}

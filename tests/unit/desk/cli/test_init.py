@@ -259,6 +259,18 @@ def test_workflow_tests_everything_and_deploys_with_a_role_and_without_a_key(pro
     assert "secrets." not in text
 
 
+def test_job_that_has_the_role_installs_only_files_with_known_hashes(project: Path) -> None:
+    workflow = yaml.safe_load((project / ".github" / "workflows" / "agents.yml").read_text())
+    installs = [
+        command
+        for step in workflow["jobs"]["deploy"]["steps"]
+        if "pip install" in (command := step.get("run", ""))
+    ]
+    assert installs == ["pip install --require-hashes -r requirements.lock"]
+    readme = (project / "README.md").read_text()
+    assert "--generate-hashes requirements.txt -o requirements.lock" in readme
+
+
 def test_actions_of_the_workflow_are_pinned_as_this_repository_pins_them(project: Path) -> None:
     """A tag can be moved, and a job that may deploy runs what it names."""
     text = (project / ".github" / "workflows" / "agents.yml").read_text()

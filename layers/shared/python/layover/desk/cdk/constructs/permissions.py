@@ -49,8 +49,6 @@ def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
         ("dynamodb", calls.journal, [on.table]),
         ("dynamodb", ("Query",) if calls.index else (), [f"{on.table}/index/*"]),
         ("s3", calls.blobs, [objects]),
-        # Without ListBucket, S3 answers 403 for a missing object, which then looks forbidden.
-        ("s3", ("ListBucket",) if calls.blobs else (), [on.bucket]),
         ("states", calls.machine, [on.machine]),
         ("states", calls.executions, [on.executions]),
         ("events", ("PutEvents",) if calls.publishes else (), [on.bus]),
@@ -58,8 +56,23 @@ def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
         ("lambda", ("InvokeFunction",) if calls.pushes else (), invoked(on.sockets)),
         ("execute-api", ("ManageConnections",) if calls.pushes else (), [on.connections]),
     ]
-    return [
+    allowed = [
         iam.PolicyStatement(actions=[f"{service}:{a}" for a in actions], resources=resources)
         for service, actions, resources in rules
         if actions
     ]
+    if calls.blobs:
+        allowed.append(_lists_owners(on.bucket))
+    return allowed
+
+
+def _lists_owners(bucket: str) -> iam.PolicyStatement:
+    """Allow listing what owners have, as every list of ours asks for, and nothing else of the bucket.
+
+    Without ListBucket, S3 answers 403 for a missing object, which then looks forbidden. It takes the
+    object's key for the prefix there, so the condition keeps the 404."""
+    return iam.PolicyStatement(
+        actions=["s3:ListBucket"],
+        resources=[bucket],
+        conditions={"StringLike": {"s3:prefix": OWNERS}},
+    )
