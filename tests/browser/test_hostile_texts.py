@@ -203,7 +203,8 @@ def in_messages(args: Json) -> Iterator[tuple[str, str]]:
     yield "layover dev", waiting("http://here", "ann", {**facts, **ids})
     fields = {name: getattr(notice.call, name) for name in Pending.model_fields.keys() & CALL}
     pending = Pending(**fields, summary=f"Pay {ACCOUNT}")
-    yield "POST /mcp", waits_text(Run.model_construct(id="run_1", pending=(pending,)), "again", "u")
+    facts_of_run: Json = {"id": "run_1", "pending": (pending,)}
+    yield "POST /mcp", waits_text(Run.model_construct(**facts_of_run), "again", "u")
 
 
 CALL = {
