@@ -444,6 +444,31 @@ async def test_a_document_is_one_whatever_its_content_type_says(
     assert len(server.requests) == 1
 
 
+ENDS = ["data: [DONE]\n\n", "\n\ndata: [DONE]\n\n", "\r\ndata:[DONE]", "\n[DONE]\n", "\n\n"]
+
+
+@pytest.mark.parametrize("prompt", [PLAIN, STREAM], ids=["plain", "stream"])
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_document_may_end_as_a_stream_does(
+    server: FakeOpenAI, chat: Chat, end: str, prompt: Prompt
+) -> None:
+    body = {"choices": [{"message": {"content": "data: [DONE]"}, "finish_reason": "stop"}]}
+    server.script([Raw(200, {}, (json.dumps(body).encode(), end.encode()))])
+    reply, _ = await told(chat, prompt)
+    assert reply.text == "data: [DONE]"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("end", ["data: [DONE]", "[DONE]", "{}"])
+async def test_a_document_that_broke_off_before_an_end_is_asked_for_again(
+    server: FakeOpenAI, chat: Chat, end: str
+) -> None:
+    server.script([Raw(200, {}, (b'{"choices": [{"message": {"content": "Hel', end.encode()))])
+    server.script([say("Hello")])
+    reply, _ = await told(chat, PLAIN)
+    assert reply.text == "Hello"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_page_is_told_whatever_its_content_type_says(
     server: FakeOpenAI, chat: Chat, kind: str

@@ -405,8 +405,10 @@ def decode(text: str) -> Any:
         return from_json(text)
     except ValueError:
         pass  # It refuses half a character, which `json` takes, and a byte order mark.
+    # Some servers end a document as they end a stream.
+    document = text.removeprefix("\ufeff").rstrip().removesuffix("[DONE]").rstrip()
     try:
-        return json.loads(text.removeprefix("\ufeff"))
+        return json.loads(document.removesuffix("data:"))
     except ValueError:
         raise page(text) from None
 
