@@ -1,10 +1,16 @@
 """Which points of a kill matrix a run may do without, and which it has to die at."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from support.kills import matrix
 from support.kills.judge import judge_lists
-from support.kills.scenarios import LOST, SERVED, UNSAVED, UNSENT
-from support.kills.story import Line, Point, Scenario, Story, by_the_clock, is_calm
+from support.kills.scenarios import LOST, SERVED, UNSENT
+from support.kills.story import Line, Point, Scenario, Story
 
 ALIVE = "StepFunctions.alive (running, decided)"
 
@@ -17,34 +23,61 @@ def story(scenario: Scenario, *lines: tuple[str, str, str]) -> Story:
     return Story(scenario, "user", trace=trace)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_sweeper_that_finds_a_decided_run_alone_has_to_die_there(when: str) -> None:
-    stories = [story(UNSENT, (">", "sweep", ALIVE), ("<", "sweep", ALIVE))] * 2
-    assert not by_the_clock(Point("sweep", ALIVE, 1, when), stories)
+class OneRun:
+    """A system whose runs all go this way, and whose client is itself."""
+
+    name = "ann"
+    ordered = None
+
+    def __init__(self, told: Story) -> None:
+        self.told = told
+
+    @contextmanager
+    def client(self) -> Iterator["OneRun"]:
+        yield self
+
+    def order_death(self, _: str, point: Point) -> None:
+        self.ordered = point
+
+    def story(self, _: Scenario) -> Story:
+        return self.told
 
 
-def test_a_sweeper_may_come_between_two_attempts_of_a_turn_or_not() -> None:
-    look = ((">", "sweep", ALIVE), ("<", "sweep", ALIVE))
-    stories = [story(UNSAVED, ("x", "turn", "DynamoTable.write META"), *look)] * 2
-    assert by_the_clock(Point("sweep", ALIVE, 1, "before"), stories)
-    assert not is_calm(Point("sweep", ALIVE, 1, "before"))
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run ends as it should."""
+    monkeypatch.setattr(matrix, "judge", lambda story, baseline: None)
 
 
-def test_a_point_that_one_run_did_without_is_a_matter_of_time() -> None:
-    write = (">", "sweep", "DynamoTable.transact META (running, lost)")
-    point = Point("sweep", write[2], 1, "before")
-    assert by_the_clock(point, [story(LOST, write), story(LOST)])
-    assert not by_the_clock(point, [story(LOST, write), story(LOST, write)])
+def outcome(scenario: Scenario, point: Point, *lines: tuple[str, str, str]) -> matrix.Outcome:
+    system: Any = OneRun(story(scenario, *lines))
+    return matrix.try_point(system, scenario, point, [system.told])
 
 
-@pytest.mark.parametrize(
-    ("name", "is_chance"), [("DynamoTable.get META", True), ("DynamoTable.query META", False)]
-)
-def test_a_decision_that_comes_before_its_token_is_asked_of_nobody(
-    name: str, is_chance: bool
+@pytest.mark.usefixtures("judged")
+@pytest.mark.parametrize(("when", "mark"), [("before", ">"), ("after", "<")])
+def test_a_run_that_comes_by_its_point_has_to_die_there(when: str, mark: str) -> None:
+    found = outcome(UNSENT, Point("sweep", ALIVE, 1, when), (mark, "sweep", ALIVE))
+    assert found.problem == "a run came by this point, and nobody died"
+
+
+@pytest.mark.usefixtures("judged")
+@pytest.mark.parametrize("point", [ALIVE, "DynamoTable.get META", "DynamoTable.transact STEP#1"])
+def test_a_point_that_runs_do_without_is_missed_whatever_it_is(point: str) -> None:
+    found = outcome(LOST, Point("turn", point, 2, "before"), (">", "turn", point))
+    assert found.missed
+    assert not found.problem
+
+
+@pytest.mark.parametrize(("missed", "is_enough"), [(1, True), (2, False)])
+def test_a_matrix_that_misses_most_of_its_points_proves_nothing(
+    missed: int, is_enough: bool
 ) -> None:
-    stories = [story(SERVED, (">", "resume", name), ("<", "resume", name))] * 2
-    assert by_the_clock(Point("resume", name, 1, "before"), stories) is is_chance
+    point = Point("turn", ALIVE, 1, "before")
+    killed = matrix.Outcome("lost", point, True, "")
+    outcomes = [*[replace(killed, killed=False, missed=True)] * missed, *[killed] * (4 - missed)]
+    with nullcontext() if is_enough else pytest.raises(AssertionError):
+        matrix.check(outcomes, 1.0)
 
 
 STEP = "DynamoTable.transact STEP#0001 META EVENT"

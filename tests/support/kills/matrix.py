@@ -6,11 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from support.kills.judge import judge
-from support.kills.story import Point, Scenario, Story, by_the_clock, is_calm
+from support.kills.story import Point, Scenario, Story, is_calm, passes
 from support.kills.torture import Client, Torture
 
 TRIES = 3
 """Attempts to bring a run to its point: some points depend on the time (a flush, a poll)."""
+MAX_MISSED = 0.25
+"""The share of points that no run may have come by: what goes by the clock, and who of two comes first."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,11 @@ def matrix(
 def try_point(
     system: Torture, scenario: Scenario, point: Point, stories: Sequence[Story]
 ) -> Outcome:
-    """A run of a new user that dies at the point. Never raises: the outcome says what went wrong."""
+    """A run of a new user that dies at the point. Never raises: the outcome says what went wrong. Runs that
+    end as they should without the point show that it is `missed`: no list says which ones a run may do
+    without."""
     outcome = Outcome(scenario.name, point, False, "")
+    alive: list[Story] = []
     for _ in range(1 if is_calm(point) else TRIES):
         with system.client() as client:
             system.order_death(client.name, point)
@@ -81,9 +86,10 @@ def try_point(
                 recovery_s=story.recovery_s(point),
                 pause_s=story.longest_pause_s,
             )
-    if by_the_clock(point, stories):
-        return replace(outcome, missed=True)
-    return replace(outcome, problem="no run came by this point")
+        alive.append(story)
+    if any(passes(story, point) for story in alive):
+        return replace(outcome, problem="a run came by this point, and nobody died")
+    return replace(outcome, missed=True)
 
 
 def _check(client: Client, story: Story) -> None:
@@ -99,10 +105,11 @@ def told(outcome: Outcome) -> Outcome:
 
 
 def check(outcomes: Sequence[Outcome], seconds: float) -> None:
-    """None failed; all were killed, but for points that a run may do without."""
+    """None failed; all were killed, but for points that runs did without."""
     said = report(outcomes, seconds)
     print("\n" + said)
     assert not [o for o in outcomes if o.problem or not (o.killed or o.missed)], said
+    assert sum(o.missed for o in outcomes) <= MAX_MISSED * len(outcomes), said
 
 
 def report(outcomes: Sequence[Outcome], seconds: float) -> str:

@@ -18,14 +18,9 @@ if TYPE_CHECKING:
 
 BY_THE_CLOCK = ("sweep ", "migrate ")
 """Functions whose work is part of a run's story only if its scenario says so."""
-CLOCKED = frozenset({"DynamoTable.write EVENT", "DynamoTable.get META"})
-"""Work that is repeated at intervals."""
 CALM = ("(running)", "(running, waiting)", "(queued)", "(running, decided, tired)")
 """States of runs that need nothing of the sweeper: whether it looks at one is a matter of time. Settle is
 about to end a run whose attempts are used up."""
-BETWEEN_ATTEMPTS = "StepFunctions.alive (running, decided)"
-"""The sweeper's look at a run whose decided call waits for the turn. Where attempts of the turn die, the next
-one comes by itself after a second or two: whether the sweeper looks meanwhile is a matter of time."""
 FOLLOWING = re.compile(r".*(\bSUB\b|ApiGatewaySockets).*")
 """Work for followers by socket: how much is sent at once, and which process sends it, is a matter of
 chance."""
@@ -214,63 +209,10 @@ def _counts(line: Line) -> bool:
     return line.k <= LOOKS or not FOLLOWING.fullmatch(line.point)
 
 
-SWITCH = "DynamoTable.get STOP"
-"""A look at the operator's switch."""
-DELETING = ("DELETE /threads ", "DELETE /me ")
-"""Requests with which `api` deletes a thread, or all of a user."""
-NEXT_PAGE = ("DynamoTable.query EVENT", "DynamoTable.query STEP")
-"""Queries by which `extract` retires a run of more records than a page has."""
-WAITING_CALL = re.compile(r"DynamoTable\.get STEP#\d+#CALL#\S+")
-"""The sweeper's look at a call that waits."""
-RETIRING = re.compile(r".+ \(cancelled\)")
-"""A request of the sweeper's look at a run that is over: what it owes, and who retires it."""
-TOKEN = re.compile(r"DynamoTable\.transact META STEP#\d+#CALL#[^\s=]+")
-"""The write of a call's task token, which fails if the decision was there first."""
-AGAIN = re.compile(rf"{TOKEN.pattern}|DynamoTable\.get HEAD")
-"""The write of a later token, and a later branch's look at its thread while other calls wait."""
-SAVED_TOKEN = re.compile(r"DynamoTable\.get (STEP#\d+#CALL#[^\s=]+|META)")
-"""The look at the call that follows such a write, and at the run, to publish the request."""
-
-
-def by_the_clock(point: Point, stories: Sequence[Story]) -> bool:
-    """Return whether a run may do without this point: batches of events (and what becomes of each later),
-    polls."""
-    if point.k > 1 and (point.point in CLOCKED or point.function in LOOKERS):
-        return True
-    if is_calm(point) or point.point.startswith("StepFunctions.wake"):
-        return True  # whether a decision or its token comes first, who wakes the other is chance
-    if FOLLOWING.fullmatch(point.point):
-        return True
-    if point.point.endswith(SWITCH):
-        return True  # an environment remembers it for some seconds, for all runs
-    if point.point == BETWEEN_ATTEMPTS and any(_loses_turns(story) for story in stories):
-        return True
-    erases = any(story.scenario.ends in ("erased", "forgotten") for story in stories)
-    if point.function == "sweep" and erases and RETIRING.fullmatch(point.point):
-        return True  # a run whose records are erased first needs no look
-    if point.function == "sweep" and WAITING_CALL.fullmatch(point.point):
-        return True  # how long it has waited is counted by whichever sweep finds the run waiting
-    if point.function == "resume" and _is_of_token(point):
-        return True  # whether a decision or its token comes first is chance
-    if point.function == "resume" and point.k > 1 and AGAIN.fullmatch(point.point):
-        return True  # a decision that is quicker than the branch leaves no token to store, or no other call
-    if point.function == "extract" and point.point.startswith(NEXT_PAGE):
-        return True  # where a page of the run's records ends depends on its batches of events
-    if point.function == "api" and point.point.startswith(DELETING):
-        return True  # a request erases for two seconds, and the sweeper what is left
+def passes(story: Story, point: Point) -> bool:
+    """Return whether the run came by this point."""
     key = (point.function, point.point, point.k)
-    marks = "<X" if point.when == "after" else ">"
-    return not all(key in _passed(story, marks) for story in stories)
-
-
-def _loses_turns(story: Story) -> bool:
-    return any(line.died and line.function == "turn" for line in story.trace)
-
-
-def _is_of_token(point: Point) -> bool:
-    if SAVED_TOKEN.fullmatch(point.point):
-        return True
-    return point.when == "after" and TOKEN.fullmatch(point.point) is not None
+    return key in _passed(story, "<X" if point.when == "after" else ">")
 
 
 def is_calm(point: Point) -> bool:
