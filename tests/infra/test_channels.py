@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from layover.approvals.bus import publish
+from layover.clock import SystemClock
 from layover.desk.cdk.settings import Settings
+from layover.desk.local.aws.queue import Queue
+from layover.desk.local.aws.storage import Storage
 from layover.values.decision import BusEvent
 from support.aws.forms import CHANNEL_SECRETS, CHANNELS
 from support.aws.templates import Synthesized, listed
+from support.worlds.channels import asked
 
 TOLD = ("api", "notify")
 VARIABLES = {"LAYOVER_CHANNELS_PARAMETER", "LAYOVER_API_URL"}
@@ -37,15 +42,54 @@ def test_every_event_about_a_waiting_call_gets_to_the_function(connected: Synthe
     assert rule["EventPattern"]["source"] == ["layover"]
     assert set(rule["EventPattern"]["detail-type"]) == {event.value for event in BusEvent}
     assert rule["EventBusName"]
-    # What the bus cannot deliver is where what the function cannot handle is.
-    (target,) = rule["Targets"]
-    assert target["DeadLetterConfig"]["Arn"]
     mapping = connected.one("AWS::Lambda::EventSourceMapping")
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": 2}
     # An alias by its ARN: the function's own, and the alias's name.
     assert ":live" in json.dumps(mapping["FunctionName"])
     assert "FunctionsNotify" in json.dumps(mapping["FunctionName"])
+
+
+@pytest.mark.parametrize("kind", list(BusEvent))
+async def test_queue_gets_the_ids_of_an_event_and_nothing_else_of_it(
+    connected: Synthesized, kind: BusEvent
+) -> None:
+    told, run_id = await asked()
+    run, call = await told.bench.meta(run_id), await told.bench.call(run_id, "call_1")
+    await publish(told.bench.plain, kind, run, call, n=7, decision={"reason": "a secret"})
+    name, whole = told.bench.callbacks.events[-1]
+    event = {"detail-type": name, "source": "layover", "detail": dict(whole)}
+    assert {"task_token", "args", "payload", "decision"} <= whole.keys()
+    (rule,) = (r for r in connected.of_type("AWS::Events::Rule").values() if _has_pattern(r))
+    (target,) = rule["Properties"]["Targets"]
+    # EventBridge keeps in a dead-letter queue what it had to send, or the event: AWS does not say which.
+    assert target.keys() <= {"Arn", "Id", "InputTransformer"}
+    body = json.loads(transformed(target["InputTransformer"], event))
+    ids = {"owner": "ann", "run_id": run_id, "tool_call_id": "call_1", "attempt": 1, "n": 7}
+    assert body == {"detail-type": kind.value, "detail": ids}
+    # On one machine it is the same.
+    storage = Storage()
+    queue = Queue(storage, [kind.value])
+    with storage.transaction() as connection:
+        queue.send(connection, event, SystemClock().now())
+    (message,) = queue.receive(SystemClock().now())
+    assert json.loads(message.body) == body
+
+
+def _has_pattern(rule: dict[str, Any]) -> bool:
+    return "EventPattern" in rule["Properties"]
+
+
+def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
+    """What EventBridge makes of an event: a value takes the place of its name, a text with its quotes."""
+    text = str(transformer["InputTemplate"])
+    for name, path in transformer["InputPathsMap"].items():
+        value: Any = event
+        for step in path.removeprefix("$.").split("."):
+            value = value[step]
+        assert f'"<{name}>"' not in text, "a text with a quote in it would break the message"
+        text = text.replace(f"<{name}>", json.dumps(value))
+    return text
 
 
 def test_event_that_is_not_handled_comes_again_for_an_hour_and_then_rings_an_alarm(
@@ -65,7 +109,14 @@ def test_event_that_is_not_handled_comes_again_for_an_hour_and_then_rings_an_ala
     assert all("aws:SecureTransport" in policy for policy in policies)
     alarms = [a["Properties"] for a in connected.of_type("AWS::CloudWatch::Alarm").values()]
     (alarm,) = (a for a in alarms if "not told" in a.get("AlarmDescription", ""))
-    assert (alarm["Threshold"], alarm["MetricName"]) == (0, "ApproximateNumberOfMessagesVisible")
+    counted = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
+    assert [m["MetricName"] for m in counted] == [
+        "ApproximateNumberOfMessagesVisible",
+        # What the bus cannot deliver is nowhere: it would be there with its token.
+        "FailedInvocations",
+    ]
+    assert {d["Name"] for d in counted[1]["Dimensions"]} == {"EventBusName", "RuleName"}
+    assert alarm["Threshold"] == 0
 
 
 def test_channels_are_a_parameter_that_two_functions_may_read(connected: Synthesized) -> None:

@@ -37,7 +37,7 @@ from layover.recovery.sweep import sweep
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime
-from layover.values.channels import Address, Channels, Person
+from layover.values.channels import QUEUED, Address, Channels, Person
 from layover.values.decision import WakeUp
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.payload import (
@@ -458,11 +458,12 @@ class Services:
     async def _queue(self, event: Mapping[str, Any], delay: float) -> None:
         """Do what SQS does: the event comes again until `notify` has taken it."""
         world = self.world
+        ids = {name: event["detail"].get(name, "") for name in QUEUED}
         await asyncio.sleep(delay)
 
         async def work(runtime: Runtime) -> None:
             turns = Turns(world, LoopDeadline(loop_time() + 30))
-            await notify(runtime, dict(event), turns)
+            await notify(runtime, {**event, "detail": ids}, turns)
 
         try:
             for _ in range(30):

@@ -14,7 +14,7 @@ from layover.plugins.people.notify import notify
 from layover.plugins.people.queue import notify_all
 from layover.plugins.people.turns import Turns
 from layover.ports.channels import ChannelPorts, Sender
-from layover.values.channels import Address, Channels, Person
+from layover.values.channels import QUEUED, Address, Channels, Person
 from layover.values.deployment.access import Actor
 from support.inmemory.sender import InMemoryMessage, InMemorySender
 from support.worlds.runs import Bench, Power, Powered
@@ -105,7 +105,10 @@ class Told:
     def events(self) -> list[dict[str, Any]]:
         """All events of the bus, as rules pass them on."""
         events = self.bench.callbacks.events
-        return [{"detail-type": kind, "detail": dict(detail)} for kind, detail in events]
+        return [
+            {"detail-type": kind, "detail": {name: detail.get(name, "") for name in QUEUED}}
+            for kind, detail in events
+        ]
 
     async def tell(self, *events: dict[str, Any]) -> None:
         """Tell of these events; without any, of the newest."""

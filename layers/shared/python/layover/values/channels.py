@@ -13,6 +13,8 @@ OWNER = "owner"
 """The group of channels for a run's own user: calls that only this user decides, and outcomes."""
 ITSELF = "@owner"
 """As an address of that group: wherever the configuration says that the run's user is."""
+QUEUED = ("owner", "run_id", "tool_call_id", "attempt", "n")
+"""Fields of an event that the queue before `notify` has: ids and numbers. The rest is read."""
 
 
 class Address(Value):

@@ -453,7 +453,7 @@ class Layover(Construct):
             machine=self._workflow.machine,
             table=self.table,
             api=self.api,
-            dead=None if queue is None else queue.dead,
+            untold=None if queue is None else queue.untold,
         )
         self._observability = Observability(self, "Observability", settings, monitored)
 

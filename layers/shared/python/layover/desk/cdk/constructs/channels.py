@@ -3,7 +3,8 @@
 
 import json
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
@@ -18,9 +19,11 @@ from layover.desk.cdk.constructs.time import duration
 from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, KEPT, NOTIFY, PAUSE_FACTOR
 from layover.desk.cdk.settings import Settings
 from layover.plugins.people.channel import Grant
+from layover.values.channels import QUEUED
 from layover.values.decision import BusEvent
 
 SOURCE = "layover"
+FIVE_MINUTES = Duration.minutes(5)
 STANDARD_BYTES = 4096
 """The largest parameter that costs nothing."""
 
@@ -44,8 +47,8 @@ class ChannelDocument(Construct):
 
 
 class ChannelQueue(Construct):
-    """The way of an event about a waiting call from the bus to `notify`, at least once. An event that was not
-    handled for an hour is in `dead`, where an alarm sees it."""
+    """The way of an event about a waiting call from the bus to `notify`, at least once. Only its ids go that
+    way: an event has arguments and a token that decides. One that is not handled for an hour is put aside."""
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class ChannelQueue(Construct):
         notify: lambda_.IFunction,
     ) -> None:
         super().__init__(scope, id)
-        self.dead = sqs.Queue(
+        dead = sqs.Queue(
             self,
             "Dead",
             queue_name=f"{settings.prefix}-{NOTIFY}-dead",
@@ -71,20 +74,22 @@ class ChannelQueue(Construct):
             visibility_timeout=duration(PAUSE_FACTOR * settings.functions[NOTIFY].timeout),
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead, max_receive_count=ATTEMPTS),
+            dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=ATTEMPTS),
         )
-        events.Rule(
-            self,
-            "Rule",
-            description="Calls that wait for people, and what became of them",
-            event_bus=bus,
-            event_pattern=events.EventPattern(
-                source=[SOURCE], detail_type=[event.value for event in BusEvent]
+        rule = self._rule(bus, queue)
+        self.untold = {
+            "put_aside": dead.metric_approximate_number_of_messages_visible(period=FIVE_MINUTES),
+            "undelivered": cloudwatch.Metric(
+                namespace="AWS/Events",
+                metric_name="FailedInvocations",
+                dimensions_map={"EventBusName": bus.event_bus_name, "RuleName": rule.rule_name},
+                statistic="Sum",
+                period=FIVE_MINUTES,
             ),
-            targets=[targets.SqsQueue(queue, dead_letter_queue=self.dead)],
-        )
+        }
+        """Counts of events that nobody could be told of."""
         acknowledge(
-            self.dead,
+            dead,
             ("Serverless-SQSRedrivePolicy", "It is where messages end: an alarm watches it."),
         )
         acknowledge(
@@ -99,6 +104,28 @@ class ChannelQueue(Construct):
                 queue, batch_size=BATCH, max_concurrency=AT_ONCE, report_batch_item_failures=True
             )
         )
+
+    def _rule(self, bus: events.IEventBus, queue: sqs.IQueue) -> events.Rule:
+        ids = {name: events.EventField.from_path(f"$.detail.{name}") for name in QUEUED}
+        message = {"detail-type": events.EventField.detail_type, "detail": ids}
+        rule = events.Rule(
+            self,
+            "Rule",
+            description="Calls that wait for people, and what became of them",
+            event_bus=bus,
+            event_pattern=events.EventPattern(
+                source=[SOURCE], detail_type=[event.value for event in BusEvent]
+            ),
+            targets=[targets.SqsQueue(queue, message=events.RuleTargetInput.from_object(message))],
+        )
+        acknowledge(
+            rule,
+            (
+                "Serverless-EventBusDLQ",
+                "EventBridge would keep a whole event there, with its token. An alarm counts those.",
+            ),
+        )
+        return rule
 
 
 def resource_of(scope: Construct, grant: Grant) -> str:

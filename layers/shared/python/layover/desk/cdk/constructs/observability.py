@@ -14,7 +14,6 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
-from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -44,7 +43,7 @@ class MonitoredResources:
     machine: sfn.StateMachine
     table: dynamodb.ITable
     api: gateway.HttpApi
-    dead: sqs.IQueue | None = None
+    untold: Mapping[str, cloudwatch.Metric] | None = None
     """Events that nobody could be told of; None: there are no channels."""
 
 
@@ -92,10 +91,8 @@ class Observability(Construct):
         self._alarm("TableThrottles", self._table_throttles(), 0, "DynamoDB refuses requests")
         age = settings.approval_alarm.total_seconds()
         self._alarm("ApprovalAge", self._approval_age(), age, "A call has waited long for a person")
-        if self._resources.dead is not None:
-            untold = self._resources.dead.metric_approximate_number_of_messages_visible(
-                period=FIVE_MINUTES
-            )
+        if self._resources.untold is not None:
+            untold = _sum_of("Events that nobody was told of", self._resources.untold)
             self._alarm("Untold", untold, 0, "People were not told of a call that waits for them")
         self._alarm_without_sweeps()
 
@@ -291,7 +288,7 @@ class Observability(Construct):
         )
 
 
-def _sum_of(label: str, using: dict[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
+def _sum_of(label: str, using: Mapping[str, cloudwatch.Metric]) -> cloudwatch.MathExpression:
     """Return the sum of metrics, in which one without data counts as zero."""
     return cloudwatch.MathExpression(
         label=label,

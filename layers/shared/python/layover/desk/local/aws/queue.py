@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from layover.clock import SystemClock
 from layover.desk.local.aws.storage import Storage
 from layover.desk.local.functions.invocation import ACCOUNT, REGION, InvokeResult
+from layover.values.channels import QUEUED
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +71,11 @@ class Queue:
         return event["source"] == "layover" and event["detail-type"] in self._takes
 
     def send(self, connection: sqlite3.Connection, event: dict[str, Any], now: datetime) -> None:
-        """Keep an event, in the transaction of whoever has received it."""
-        envelope = {name: value for name, value in event.items() if name != "detail_type"}
-        envelope |= {"version": "0", "account": ACCOUNT, "region": REGION}
+        """Keep what the rule passes on of an event, in the transaction of whoever has received it."""
+        detail = {name: event["detail"].get(name, "") for name in QUEUED}
+        passed_on = {"detail-type": event["detail-type"], "detail": detail}
         query = "INSERT INTO queue (id, body, receives, due_at, dead) VALUES (?, ?, 0, ?, 0)"
-        connection.execute(query, (str(uuid.uuid4()), json.dumps(envelope), now.timestamp()))
+        connection.execute(query, (str(uuid.uuid4()), json.dumps(passed_on), now.timestamp()))
 
     def receive(self, now: datetime) -> list[Message]:
         """Return messages that are due, the oldest first. A process that dies with them leaves them due."""
