@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from browser.conftest import Enter
-from browser.person import Person
+from browser.person import Delay, Person
 from support.providers.oidc import Deployment
 from support.providers.openai import say
 from support.system.system import Brain, System, unique
@@ -113,6 +113,62 @@ def test_refused_renewal_asks_to_sign_in_again(enter: Enter, provider: Deploymen
     ann.picture("sign-in-ended")
     provider.expires_in = 3600
     sign_in(ann)
+
+
+def test_sign_out_revokes_the_refresh_token_and_ends_the_providers_session(
+    enter: Enter, provider: Deployment
+) -> None:
+    ann = at_the_door(enter, provider)
+    sign_in(ann)
+    assert provider.has_session
+    ann.button("Sign out").click()
+    ann.button("Sign in").wait_for()
+    revoked, ended = provider.ends
+    assert revoked == {
+        "client_id": "people",
+        "token": "refresh",
+        "token_type_hint": "refresh_token",
+    }
+    # The standard's words, and Cognito's.
+    back = {"post_logout_redirect_uri": f"{ann.url}/", "logout_uri": f"{ann.url}/"}
+    assert ended == {"client_id": "people", "id_token_hint": "who", **back}
+    assert not provider.has_session
+    assert provider.refresh != "refresh"
+    assert ann.page.evaluate("sessionStorage.getItem('layover.tokens')") is None
+
+
+def test_sign_out_is_one_here_where_the_provider_cannot_be_told(
+    enter: Enter, provider: Deployment
+) -> None:
+    ann = at_the_door(enter, provider, 503)
+    provider.has_ends = False
+    for cut in (False, True):
+        sign_in(ann)
+        if cut:
+            ann.page.route("**/openid-configuration", lambda route: route.fulfill(status=503))
+        ann.button("Sign out").click()
+        ann.sees("Your sign-in provider may still know you")
+        assert ann.page.evaluate("sessionStorage.getItem('layover.tokens')") is None
+    ann.picture("signed-out-here")
+
+
+def test_tokens_that_were_on_their_way_at_a_sign_out_sign_nobody_in(
+    enter: Enter, provider: Deployment
+) -> None:
+    ann = at_the_door(enter, provider)
+    provider.has_ends = False
+    sign_in(ann)
+    ann.page.clock.install()
+    ann.page.clock.fast_forward("59:30")
+    on_its_way = Delay(ann.page, "POST", "/token$")
+    ann.open("usage")
+    on_its_way.begun()
+    ann.button("Sign out").click()
+    ann.button("Sign in").wait_for()
+    on_its_way.end()
+    ann.page.reload()
+    ann.button("Sign in").wait_for()
+    assert ann.page.evaluate("sessionStorage.getItem('layover.tokens')") is None
 
 
 def test_another_name_in_one_tab_changes_nobody_in_the_other_tabs(

@@ -36,6 +36,14 @@ class Deployment:
         """The URLs that sign-ins wanted to return to."""
         self.scopes: list[str] = []
         """The scopes that sign-ins requested."""
+        self.refresh = "refresh"
+        """The refresh token that works; revoking it makes it another one."""
+        self.has_session = False
+        """Whether the browser is signed in at the provider, which then shows no page."""
+        self.has_ends = True
+        """Whether its document names how tokens and sessions are ended."""
+        self.ends: list[dict[str, str]] = []
+        """The requests that revoked a token or ended the session."""
         self.wrong: list[str] = []
         """The complaints that a careful provider would make."""
 
@@ -62,9 +70,17 @@ class Deployment:
                 return 200, {**known, "scope": "layover/use", "act_as_scope": "layover/act-as"}
             case "/pool/.well-known/openid-configuration":
                 found = {"issuer": self.says_issuer, "token_endpoint": self.token_endpoint}
+                if self.has_ends:
+                    found["revocation_endpoint"] = f"{self.url}/revoke"
+                    found["end_session_endpoint"] = f"{self.url}/logout"
                 return 200, {**found, "authorization_endpoint": f"{self.url}/authorize"}
             case "/authorize":
+                self.has_session = True
                 return 302, self._authorize(query)
+            case "/logout":
+                self.has_session = False
+                self.ends.append(query)
+                return 302, query["logout_uri"]
             case "/agents" if headers.get("Authorization") == f"Bearer {self.token}":
                 return 200, {"items": [{"name": "support"}], "next_cursor": None}
         return 401, {"title": "no"}
@@ -84,10 +100,15 @@ class Deployment:
         self._codes[code] = query
         return f"{query['redirect_uri']}?{urlencode(answer | {'code': code})}"
 
-    def post(self, form: dict[str, str]) -> tuple[int, Any]:
-        """The token endpoint."""
+    def post(self, path: str, form: dict[str, str]) -> tuple[int, Any]:
+        """The token endpoint, and the one that revokes."""
+        if path == "/revoke":
+            self.ends.append(form)
+            if form["token"] == self.refresh:
+                self.refresh = f"{self.refresh}-again"
+            return 200, {}
         if form.get("grant_type") == "refresh_token":
-            known = form.get("refresh_token") == "refresh" and not self.refuses_refresh
+            known = form.get("refresh_token") == self.refresh and not self.refuses_refresh
             return (200, self._tokens()) if known else (400, {"error": "invalid_grant"})
         asked = self._codes.pop(form.get("code", ""), None)
         if asked is None:
@@ -97,7 +118,7 @@ class Deployment:
         same = all(asked[name] == form[name] for name in ("client_id", "redirect_uri"))
         if proof != asked["code_challenge"] or not same:
             return 400, {"error": "invalid_grant"}
-        return 200, self._tokens() | {"refresh_token": "refresh"}
+        return 200, self._tokens() | {"refresh_token": self.refresh, "id_token": "who"}
 
     def _tokens(self) -> dict[str, Any]:
         self.given += 1
@@ -116,7 +137,8 @@ class Deployment:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                self._send(*deployment.post({k: v[0] for k, v in parse_qs(body).items()}))
+                form = {k: v[0] for k, v in parse_qs(body).items()}
+                self._send(*deployment.post(urlsplit(self.path).path, form))
 
             def _send(self, status: int, answer: Any) -> None:
                 body = b"" if status == 302 else json.dumps(answer).encode()

@@ -10,7 +10,7 @@ import { Memory } from "./memory.js";
 import { OnlyOperators } from "./operate.js";
 import { OperatedRun } from "./operated.js";
 import { Operations } from "./operations.js";
-import { completeSignIn, consentHere, discover, idOf, isInGroups, scopesOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
+import { completeSignIn, consentHere, discover, forgetUser, idOf, isInGroups, scopesOf, signIn, signInLocally, signOut, takeConsent, tokenOf, whoIs } from "./session.js";
 import { S } from "./strings.js";
 import { Usage } from "./usage.js";
 
@@ -50,7 +50,7 @@ function App({ landed }) {
       const access = await discover();
       await (access.issuer ? completeSignIn(access) : null);
       const who = whoIs(access);
-      authorize(tokenOf(access), () => { signOut(); setState({ access, ended: true }); }, access.stream_url);
+      authorize(tokenOf(access), () => { forgetUser(); setState({ access, ended: S.sign.ended }); }, access.stream_url);
       // Whoever consented at a service goes on at once: signing in needs no click if the provider knows them.
       if (!who && landed && access.issuer && access.client_id && consentHere()?.code) { await signIn(access); return; }
       setState({ access, who, me: idOf(access), scopes: scopesOf(access), asks: isInGroups(access) });
@@ -62,7 +62,12 @@ function App({ landed }) {
   // Without a consent there is nothing to settle, for nobody.
   if (at.page === "connected" && (state.who || !consentHere()?.code)) return html`<${Connected} />`;
   if (state.who) {
-    const leave = () => { signOut(); go("#/new"); setState({ access: state.access }); };
+    const leave = () => {
+      const { access } = state;
+      signOut(access).then((goesOn) => goesOn && setState({ access, ended: S.sign.goesOn }));
+      go("#/new");
+      setState({ access });
+    };
     return html`<${Shell} key=${state.who} who=${state.who} me=${state.me} scopes=${state.scopes} asks=${state.asks} here=${!state.access.issuer} leave=${leave} />`;
   }
   if (state.loading && !state.error) return html`<${Main} class="sign"><h1 class="hidden">${S.product}</h1><${Loading} /></${Main}>`;
@@ -84,7 +89,7 @@ function SignIn({ state, begin }) {
   };
   return html`<${Main} class="sign"><div class="sign-box">
     <p class="brand"><${Mark} /> ${S.product}</p><h1>${S.sign.title}</h1><p class="quiet">${consentHere()?.code ? S.connected.signIn : route().page === "inbox" && route().parts.length ? S.inbox.signIn : S.sign.lead}</p>
-    ${ended && html`<p role="status">${S.sign.ended}</p>`}
+    ${ended && html`<p role="status">${ended}</p>`}
     <${Trouble} error=${state.error || action.error} retry=${state.error && begin} />
     ${access && html`<form onSubmit=${submit}>
       ${access.issuer

@@ -82,8 +82,9 @@ async function redeem(access, form) {
   const answer = await fetch(endpoint, { method: "POST", body });
   if (!answer.ok) throw new Problem(answer.status, { detail: S.problem.signIn });
   const given = await answer.json();
+  if (form.refresh_token && kept(TOKENS)?.refresh !== form.refresh_token) return;  // Signed out meanwhile.
   keep(TOKENS, {
-    access: given.access_token, refresh: given.refresh_token || form.refresh_token,
+    access: given.access_token, refresh: given.refresh_token || form.refresh_token, id: given.id_token || kept(TOKENS)?.id,
     until: Date.now() + (given.expires_in || 3600) * 1000,
   });
 }
@@ -111,10 +112,36 @@ function localName() {
   return name || null;
 }
 
-export function signOut() {
+/** Forgets who is signed in in this tab. */
+export function forgetUser() {
   if (localStorage.getItem(NAME) === kept(NAME)) localStorage.removeItem(NAME);
   keep(NAME, "");
   sessionStorage.removeItem(TOKENS);
+}
+
+/** Forgets the user at once, has the provider revoke the refresh token, and leaves for the page that ends the provider's own
+ *  session: by it, the next person at this computer would be signed in. Returns whether that session may go on. */
+export async function signOut(access) {
+  const tokens = kept(TOKENS);
+  forgetUser();
+  if (!access.issuer || !tokens) return false;
+  try {
+    const { revocation_endpoint: revocation, end_session_endpoint: end } = await provider(access.issuer);
+    if (revocation && tokens.refresh) {
+      const body = new URLSearchParams({ client_id: access.client_id, token: tokens.refresh, token_type_hint: "refresh_token" });
+      // Not every provider lets pages read the answer, which changes nothing here.
+      await fetch(revocation, { method: "POST", mode: "no-cors", keepalive: true, body }).catch(() => null);
+    }
+    if (!end) return true;
+    const page = new URL(end);
+    // Cognito has a word of its own for the address to which the browser returns.
+    const query = { client_id: access.client_id, post_logout_redirect_uri: here(), logout_uri: here(), ...(tokens.id && { id_token_hint: tokens.id }) };
+    for (const [name, value] of Object.entries(query)) page.searchParams.set(name, value);
+    location.assign(page);
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** The displayed name of the signed-in user; null if nobody is signed in. */

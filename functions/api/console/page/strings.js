@@ -44,6 +44,7 @@ export const S = {
     noClient: "This deployment names no client to sign in with in a browser.",
     out: "Sign out",
     ended: "Your sign-in has ended. Sign in again to go on.",
+    goesOn: "You are signed out here. Your sign-in provider may still know you: on a computer of others, sign out there, too.",
   },
   nav: {
     label: "Threads and pages",

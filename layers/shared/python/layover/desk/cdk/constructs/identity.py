@@ -44,8 +44,8 @@ class Identity:
 
     @property
     def token_source(self) -> str:
-        """The URL at which pages get tokens, as a Content-Security-Policy names it."""
-        return self.token_url or "/".join([*self.issuer.split("/")[:3], ""])
+        """The host at which pages get tokens and revoke them, as a Content-Security-Policy names it."""
+        return "/".join([*(self.token_url or self.issuer).split("/")[:3], ""])
 
 
 def own_provider(settings: Settings) -> Identity:
