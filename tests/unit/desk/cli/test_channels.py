@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, Approval, tool
+from layover.adapters.http.direct import DirectClient
+from layover.declare.secret import Secret
 from layover.desk.cli.channels import (
     VARIABLE,
     ChannelsDoctor,
@@ -25,6 +27,8 @@ from layover.desk.cli.channels import (
 )
 from layover.errors import ConfigurationError, RetryableError
 from layover.plugins.people.channels.mail.twin import LocalSes
+from layover.plugins.people.channels.slack.sender import SlackSender
+from layover.plugins.people.channels.slack.twin import LOCAL_TOKEN, FakeSlack
 from layover.plugins.people.channels.teams.twin import LocalTeams
 from layover.plugins.people.channels.twins import Outbox
 from layover.plugins.people.config import read_channels
@@ -93,11 +97,44 @@ def test_person_who_is_told_and_may_not_decide_is_a_warning() -> None:
 def test_presses_in_slack_need_people_with_ids() -> None:
     tokens = {"SLACK_BOT_TOKEN": "xoxb", "SLACK_SIGNING_SECRET": "s"}
     rules = [Rule("payouts", "pay", ("finance",), ())]
-    document = channels(finance=[{"slack": "#payouts"}], people=PEOPLE)
-    [finding] = examine(document, rules, **tokens)
+    place = {"finance": [{"slack": "#payouts"}], "slack_team": {"team": "T1", "app": "A1"}}
+    [finding] = examine(channels(**place, people=PEOPLE), rules, **tokens)
     assert "bea@example.com cannot decide in Slack" in finding.text
-    [finding] = examine(channels(finance=[{"slack": "#payouts"}]), rules, **tokens)
+    [finding] = examine(channels(**place), rules, **tokens)
     assert "every press is refused" in finding.text
+
+
+def test_document_that_leaves_open_whose_presses_count_is_a_warning() -> None:
+    tokens = {"SLACK_BOT_TOKEN": "xoxb", "SLACK_SIGNING_SECRET": "s"}
+    [finding] = examine(channels(owner=[{"slack": "@owner"}]), (), **tokens)
+    assert (finding.level, finding.name) == ("warn", "slack")
+    assert '`"slack_team": {"team": "T...", "app": "A..."}`' in finding.text
+    assert examine(channels(owner=[{"mail": "@owner"}]), ()) == []
+
+
+@pytest.mark.parametrize(
+    ("team", "level"),
+    [
+        ({"team": "T0LOCAL", "app": "A0LOCAL"}, "ok"),
+        ({"team": "T0OTHER", "app": "A0LOCAL"}, "FAIL"),
+        ({"team": "T0LOCAL", "app": "A0OTHER"}, "FAIL"),
+        (None, "ok"),
+    ],
+)
+async def test_test_message_of_another_installation_fails_with_the_ids_that_are_true(
+    team: Any, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = channels(finance=[{"slack": "#payouts"}], **({"slack_team": team} if team else {}))
+    monkeypatch.setenv("SLACK_BOT_TOKEN", LOCAL_TOKEN)
+    async with served(FakeSlack(Outbox()).respond) as url:
+        sender = SlackSender(Secret("SLACK_BOT_TOKEN"), url, DirectClient, document)
+        doctor = ChannelsDoctor(document, senders={"slack": sender})
+        [finding] = await doctor.send(["finance"], "ann", "http://here")
+        await sender.aclose()
+    assert finding.level == level, finding.text
+    if level == "FAIL":
+        assert "the app A0LOCAL in the workspace T0LOCAL" in finding.text
+        assert "xoxb" not in finding.text
 
 
 def test_secret_that_is_missing_or_no_url_fails() -> None:

@@ -88,6 +88,10 @@ class ChannelsDoctor:
         yield Finding("ok", "channels", f"{_count(groups, 'group')}, {_count(people, 'person')}")
         yield from self._reach()
         yield from self._people()
+        used = {address.channel for address in self.channels.addresses(groups)}
+        for channel in (c for c in CHANNELS if c.name in used):
+            for warning in channel.advice(self.channels):
+                yield Finding("warn", channel.name, warning)
         for name in secrets_of(self.channels):
             yield self._secret(name)
 

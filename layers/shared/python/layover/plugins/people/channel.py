@@ -82,6 +82,8 @@ class Channel:
     grants: Callable[[Channels], Sequence[Grant]] = field(default=lambda channels: ())
     warnings: Callable[[Sequence[Person]], Iterable[str]] = field(default=lambda members: ())
     """Returns what `layover doctor` warns of when a group of these people has an address here."""
+    advice: Callable[[Channels], Iterable[str]] = field(default=lambda channels: ())
+    """Returns what `layover doctor` warns of in a document with an address here."""
 
     def sending_secrets(self, to: str) -> tuple[str, ...]:
         """Return the names of the secrets by which messages go to an address."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from layover.lazy import lazy_pattern
 from layover.plugins.people.channel import Channel, Form, Presses, Services
-from layover.values.channels import Person
+from layover.values.channels import Channels, Person
 
 if TYPE_CHECKING:
     from layover.plugins.people.channels.slack.sender import SlackSender
@@ -32,6 +32,14 @@ def _warnings(members: Sequence[Person]) -> Iterator[str]:
             yield f"{person.mail} cannot decide in Slack: add the person's `slack` id (U...)"
 
 
+def _advice(channels: Channels) -> Iterator[str]:
+    if channels.slack_team is None:
+        yield (
+            "a press counts from every installation of the app: name the workspace and the app whose presses "
+            'count, as `"slack_team": {"team": "T...", "app": "A..."}`'
+        )
+
+
 SLACK = Channel(
     name="slack",
     address=Form(
@@ -44,4 +52,5 @@ SLACK = Channel(
     secrets=(BOT_TOKEN,),
     presses=Presses(signing_secret=SIGNING_SECRET, make_replies=_make_sender),
     warnings=_warnings,
+    advice=_advice,
 )

@@ -148,6 +148,8 @@ class SlackSender:
             "link_names": False,
         }
         answer = await self._ask("chat.postMessage", message)
+        if notice.kind is NoticeKind.TEST:
+            self._check_installation(answer.get("message"))
         return f"{answer.get('channel', to)}:{answer.get('ts', '')}"
 
     async def update(
@@ -195,6 +197,19 @@ class SlackSender:
         """Close this event loop's connections."""
         if self._client is not None:
             await self._client.aclose()
+
+    def _check_installation(self, message: object) -> None:
+        """Raise ChannelRefused if another installation has sent a message than the one whose presses count,
+        as far as Slack says which."""
+        place = self._channels.slack_team if self._channels else None
+        if place is None or not isinstance(message, dict):
+            return
+        team, app = message.get("team"), message.get("app_id")
+        if (team or place.team, app or place.app) != (place.team, place.app):
+            raise ChannelRefused(
+                f"it was sent by the app {app} in the workspace {team}, and slack_team names {place.app} in "
+                f"{place.team}: presses would be refused. Correct slack_team, or SLACK_BOT_TOKEN"
+            )
 
     def _message(self, notice: Notice, links: NoticeLinks) -> Json:
         blocks = message_blocks(notice, links, self._channels)

@@ -323,7 +323,8 @@ class FakeSlack:
         message = {name: fields[name] for name in names if name in fields}
         channel.messages[ts] = {"type": "message", "ts": ts, **message}
         self._show(channel, "message", fields)
-        return _json(200, {"ok": True, "channel": channel.id, "ts": ts, "message": message})
+        sent = {**message, "team": _TEAM, "app_id": _APP}
+        return _json(200, {"ok": True, "channel": channel.id, "ts": ts, "message": sent})
 
     def _update(self, fields: Json) -> Reply:
         if lacking := self._lacks("chat:write"):
