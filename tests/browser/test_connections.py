@@ -183,7 +183,7 @@ def test_consent_is_settled_as_its_user_and_leaves_the_address(enter: Enter, axe
 
 def test_less_than_was_wanted_is_said(enter: Enter) -> None:
     ann = enter().sign_in()
-    Api(ann).settles = [(200, {**GITHUB, "granted": ["repo"]})]
+    Api(ann).settles = [(200, {**GITHUB, "status": "more", "granted": ["repo"]})]
     lands(ann)
     ann.sees("The service allowed less than agents want.")
 

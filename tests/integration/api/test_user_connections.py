@@ -179,3 +179,14 @@ def test_two_services_of_one_name_are_refused(api: Api, world: Connected) -> Non
     )
     world.agents["third"] = Agent("third", connections=[other])
     assert api.get("/me/connections").status == 500
+
+
+def test_scope_that_the_user_leaves_out_is_shown_and_may_be_asked_for_again(api: Api) -> None:
+    connect(api)
+    state = api.post("/me/connections/github").json["authorize_url"]
+    api.world.server.odd = [{"access_token": "x", "scope": "repo"}]  # type: ignore[attr-defined]
+    back = api.world.server.consent(state)  # type: ignore[attr-defined]
+    answer = api.post("/me/consents", back)
+    assert (answer.json["status"], answer.json["granted"]) == ("more", ["repo"])
+    assert api.get("/me/connections").json["items"] == [answer.json]
+    assert connect(api).json["status"] == "connected"

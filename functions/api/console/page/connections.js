@@ -21,9 +21,8 @@ export function Connected() {
   });
   useEffect(() => { if (consent?.code) settle(); else dropConsent(); }, []);
   if (done) {
-    const less = done.granted && done.scopes.some((scope) => !done.granted.includes(scope));
     return html`<${Box} title=${S.connected.title(done.name)}><p>${S.connected.done}</p>
-      ${less && html`<p>${S.connected.less}</p>`}</${Box}>`;
+      ${done.status === "more" && html`<p>${S.connected.less}</p>`}</${Box}>`;
   }
   if (!consent) return html`<${Box} title=${S.connected.idle}><p>${S.connected.look}</p></${Box}>`;
   if (!consent.code) {

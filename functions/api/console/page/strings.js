@@ -329,7 +329,7 @@ export const S = {
       connected: "Connected.",
       missing: "Not connected.",
       expired: "The service takes the access no more. Connect again.",
-      more: "Connected, but agents want more than you were asked for.",
+      more: "Connected, but agents want more than you have allowed.",
     },
     connect: { missing: "Connect", expired: "Connect again", more: "Allow more" },
     disconnect: "Disconnect",

@@ -67,6 +67,8 @@ class Connection:
         revoke_url: The service's revocation endpoint (RFC 7009), which is told when a user disconnects; None:
             the tokens are only forgotten.
         params: Further parameters of `authorize_url`, such as `{"access_type": "offline"}`.
+        token_path: The place of the tokens in the service's answer, such as `body` or `data.user`; an empty
+            text: the top. None: `authed_user`, where Slack has a user's token, or else the top.
 
     Raises:
         DefinitionError: If no service could be asked as declared.
@@ -106,6 +108,7 @@ class Connection:
     client_auth: Literal["post", "basic"] = "post"
     revoke_url: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
+    token_path: str | None = None
 
     @named_options(lambda *_, **__: "Connection")
     def __init__(
@@ -120,6 +123,7 @@ class Connection:
         client_auth: Literal["post", "basic"] = "post",
         revoke_url: str | None = None,
         params: Mapping[str, str] | None = None,
+        token_path: str | None = None,
     ) -> None:
         what = f"connection {name!r}: "
         checks.name("the name of a connection", name)
@@ -145,6 +149,7 @@ class Connection:
             "client_auth": client_auth,
             "revoke_url": revoke_url and _url(f"{what}revoke_url", revoke_url),
             "params": _params(what, params or {}),
+            "token_path": _path(what, token_path),
         }
         for key, value in fields.items():
             object.__setattr__(self, key, value)
@@ -168,14 +173,15 @@ class Connection:
     def service(self) -> str:
         """Return the service that the connection is with, and the registration there, as one short text:
         what a user has granted there is sent to no other."""
-        facts = [self.authorize_url, self.token_url, self.client_id]
+        where = [] if self.token_path is None else [self.token_path]
+        facts = [self.authorize_url, self.token_url, self.client_id, *where]
         return sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     @property
     def identity(self) -> tuple[Any, ...]:
         """Return what has to be equal where two agents name the same connection."""
         secret_name = self.client_secret.name if self.client_secret else None
-        return (self.authorize_url, self.token_url, self.client_id, secret_name, self.client_auth)
+        return (self.service, secret_name, self.client_auth)
 
 
 def connections_of(what: str, value: Any) -> tuple[Connection, ...]:
@@ -247,6 +253,12 @@ def _scopes(what: str, scopes: Any) -> tuple[str, ...]:
     if not all(isinstance(each, str) and _SCOPE.fullmatch(each) for each in words):
         raise checks.fail(f"{what}scopes", expected, words)
     return tuple(dict.fromkeys(words))
+
+
+def _path(what: str, path: Any) -> str | None:
+    if path is None or (isinstance(path, str) and (not path or all(path.split(".")))):
+        return path
+    raise checks.fail(f"{what}token_path", 'names of fields, such as "body" or "data.user"', path)
 
 
 def _params(what: str, params: Any) -> dict[str, str]:

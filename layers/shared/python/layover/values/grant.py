@@ -13,6 +13,9 @@ EARLY = timedelta(seconds=60)
 """A token is replaced this long before it expires, or a tenth of its life, whichever is less: whoever gets it
 still has time to use it."""
 
+_UNTOLD = frozenset({"openid", "offline_access"})
+"""Scopes of OpenID Connect that services grant and do not list."""
+
 
 class Tokens(Value):
     """The tokens of a grant, as its service gave them. They are stored sealed, and shown nowhere."""
@@ -25,6 +28,14 @@ class Tokens(Value):
     """The time from the answer of the service to `expires_at`."""
     granted: tuple[str, ...] | None = None
     """The scopes that the service says it granted; None: it said nothing."""
+    account: str | None = None
+    """The account as its service names it, behind the name of the field, such as `sub:42`; None: unknown."""
+
+    def is_of_another_account(self, other: "Tokens") -> bool:
+        """Return whether these are known to be of another account than the others."""
+        if self.account is None or other.account is None or self.account == other.account:
+            return False
+        return self.account.partition(":")[0] == other.account.partition(":")[0]
 
     def is_due(self, now: datetime) -> bool:
         """Return whether the token should be replaced before it is used."""
@@ -66,6 +77,19 @@ class Grant(Value):
         is_good = self.service == service and self.ended_at is None
         return not is_good or not set(scopes) <= set(self.scopes)
 
+    def lacks(self, scopes: Iterable[str]) -> bool:
+        """Return whether its owner has not allowed some of these scopes, as far as the service says. Services
+        word them in their own way: with an address before them, or by a wider one."""
+        words = [word.lower() for word in (self.scopes if self.granted is None else self.granted)]
+        return not all(_is_among(scope.lower(), words) for scope in set(scopes) - _UNTOLD)
+
+
+def _is_among(scope: str, words: Iterable[str]) -> bool:
+    return any(
+        word == scope or word.endswith((f"/{scope}", f".{scope}")) or scope.startswith(f"{word}:")
+        for word in words
+    )
+
 
 class Consent(Value):
     """A request for a user's consent, found by its owner and the hash of its `state`."""
@@ -90,7 +114,7 @@ class ConnectionView(Value):
     name: str
     status: Literal["connected", "missing", "expired", "more"]
     """`missing`: the user was not asked, or said no. `expired`: the service takes the tokens no more. `more`:
-    agents want scopes that the user was not asked for."""
+    agents want scopes that the user was not asked for, or did not allow."""
     scopes: tuple[str, ...]
     """The scopes that agents want."""
     granted: tuple[str, ...] | None = None

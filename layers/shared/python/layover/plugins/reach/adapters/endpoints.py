@@ -47,13 +47,12 @@ class HttpTokenEndpoints:
             raise
         except OSError as error:  # also a timeout
             raise RetryableError(f"{_host(url)} did not answer: {type(error).__name__}") from error
-        if status == 429 or status >= 500:
+        if status in (408, 425, 429) or status >= 500:
             raise RetryableError(f"{_host(url)} answered with status {status}")
         fields = _fields(body, kind)
-        code = fields.get("error")
-        if code is not None or not 200 <= status < 300:
-            is_code = isinstance(code, str) and _CODE.fullmatch(code)
-            raise TokenRefused(str(code) if is_code else f"status_{status}")
+        is_good = fields.get("error") is None and 200 <= status < 300
+        if not is_good:
+            raise TokenRefused(_word(fields) or f"status_{status}")
         return fields
 
     async def aclose(self) -> None:
@@ -92,6 +91,15 @@ def _fields(body: bytes, kind: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
+
+
+def _word(fields: Mapping[str, Any]) -> str | None:
+    """Return the word for a refusal: `error`, as the standard says, or what some services have instead."""
+    error = fields.get("error")
+    inner = error if isinstance(error, Mapping) else fields
+    texts = (error, *map(inner.get, ("status", "code", "type")))
+    words = (each.lower() for each in texts if isinstance(each, str))
+    return next(filter(_CODE.fullmatch, words), None)
 
 
 def _host(url: str) -> str:

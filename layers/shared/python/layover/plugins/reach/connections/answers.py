@@ -1,6 +1,8 @@
 """Answers of token endpoints as tokens. They are a stranger's: everything in them is checked."""
 
+import json
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,12 +16,47 @@ _MAX_SCOPES = 100
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 """A header can have no other."""
 _LONGEST = timedelta(days=3650)
+_OF_USERS = "authed_user"
+"""Slack's place of a user's tokens; those at the top of its answer are the bot's."""
+_ACCOUNTS = ("sub", "user_id", "userid", "account_id")
+"""Fields in which services name the account."""
+_OF_CLIENTS = re.compile(r"client|consumer|grant_type|redirect|unsupported_token_type")
+"""Words of what only the deployer can mend."""
+_OF_GRANTS = frozenset({"status_200", "status_400", "status_401", "unauthorized_client"})
+"""Refusals without a word, with the statuses that token endpoints have for them; and what Atlassian and
+Google say of a refresh token, although it names the client."""
+_PASSING = re.compile(
+    r"rate_?limit|too_many|slow_down|temporar|unavailable|server_error|internal_error|time_?out|fatal"
+)
 
 
-def tokens_in(fields: Mapping[str, Any], now: datetime, before: Tokens | None = None) -> Tokens:
-    """Return the tokens of an answer. `before`: those that were used to get it; a service that answers
-    without a refresh token, or without scopes, means the same ones. Raises TokenRefused for an answer without
-    a token that could be used."""
+def passes(code: str) -> bool:
+    """Return whether a service that refuses with this code may be asked again."""
+    return _PASSING.search(code) is not None
+
+
+def ends_grant(code: str) -> bool:
+    """Return whether a renewal that is refused with this code needs the user's consent. That is the rule,
+    because services have many words for a grant that is over: `invalid_grant`, `interaction_required`,
+    `bad_refresh_token`, `token_revoked`. What says that the client is wrong is the deployer's, and so is what
+    is not a token endpoint's answer."""
+    if code in _OF_GRANTS:
+        return True
+    return (
+        code != INVALID_RESPONSE and not code.startswith("status_") and not _OF_CLIENTS.search(code)
+    )
+
+
+def tokens_in(
+    fields: Mapping[str, Any],
+    now: datetime,
+    before: Tokens | None = None,
+    path: str | None = None,
+) -> Tokens:
+    """Return the tokens of an answer. `before`: those that were used to get it; what the service does not say
+    anew (a refresh token, a lifetime, scopes, the account) stays. `path`: `Connection.token_path`. Raises
+    TokenRefused for an answer without a token that could be used."""
+    whole, fields = fields, _at(fields, path, before)
     kind = fields.get("token_type")
     if isinstance(kind, str) and kind.lower() not in ("bearer", "user", "bot"):
         # Tokens of other kinds (DPoP, MAC) do not work in an Authorization: Bearer.
@@ -28,15 +65,46 @@ def tokens_in(fields: Mapping[str, Any], now: datetime, before: Tokens | None = 
     if access is None:
         raise TokenRefused(INVALID_RESPONSE)
     lives = _seconds(fields.get("expires_in"))
-    refresh = _token(fields.get("refresh_token")) or (before.refresh if before else None)
+    if "expires_in" not in fields and before is not None:
+        lives = before.lives
     scopes = _scopes(fields.get("scope"))
     return Tokens(
         access=access,
-        refresh=refresh,
+        refresh=_token(fields.get("refresh_token")) or (before.refresh if before else None),
         expires_at=now + lives if lives is not None else None,
         lives=lives,
         granted=scopes if scopes is not None else (before.granted if before else None),
+        account=_account(fields) or _account(whole) or (before.account if before else None),
     )
+
+
+def _at(fields: Mapping[str, Any], path: str | None, before: Tokens | None) -> Mapping[str, Any]:
+    """Return the part of an answer that has the tokens. That of a renewal may have them at the top: it was
+    asked for by their own refresh token."""
+    places = [path] if path is not None else [_OF_USERS, ""]
+    for place in [*places, ""] if before is not None else places:
+        part: Any = fields
+        for name in filter(None, place.split(".")):
+            part = part.get(name) if isinstance(part, Mapping) else None
+        if isinstance(part, Mapping) and "access_token" in part:
+            return part
+    raise TokenRefused(INVALID_RESPONSE)
+
+
+def _account(fields: Mapping[str, Any]) -> str | None:
+    """Return the account that an answer names: that of its ID token, which the endpoint itself has given, or
+    one of its fields."""
+    claims: Any = None
+    try:
+        _, body, _ = str(fields.get("id_token", "")).split(".")
+        claims = json.loads(urlsafe_b64decode(f"{body}==="))
+    except (ValueError, RecursionError):
+        pass
+    sub = claims.get("sub") if isinstance(claims, Mapping) else None
+    for name, value in [("sub", sub), *((each, fields.get(each)) for each in _ACCOUNTS)]:
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return f"{name}:{value}"[:500]
+    return None
 
 
 def _token(value: Any) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from layover.errors import ConfigurationError, ConsentRefused, LayoverError, Not
 from layover.plugins.reach.connections.tokens import (
     ask,
     context_of,
+    keep_refresh,
     revoke,
     seal_tokens,
 )
@@ -56,17 +58,7 @@ def connections_by_name(
 
 def with_scopes(connection: Connection, scopes: Iterable[str]) -> Connection:
     """Return the same connection with these scopes."""
-    return Connection(
-        connection.name,
-        token_url=connection.token_url,
-        client_id=connection.client_id,
-        authorize_url=connection.authorize_url,
-        client_secret=connection.client_secret,
-        scopes=tuple(dict.fromkeys(scopes)),
-        client_auth=connection.client_auth,
-        revoke_url=connection.revoke_url,
-        params=connection.params,
-    )
+    return replace(connection, scopes=tuple(dict.fromkeys(scopes)))
 
 
 async def describe_consent(runtime: Runtime, connection: Connection, owner: str) -> dict[str, Any]:
@@ -170,10 +162,12 @@ async def finish_consent(
         service=connection.service,
         scopes=consent.scopes,
         granted=tokens.granted,
-        sealed=await seal_tokens(runtime, connection, owner, tokens),
+        sealed="",
         connected_at=runtime.clock.now(),
     )
-    return await ports.grants.put(grant)
+    tokens = await keep_refresh(runtime, connection, grant, tokens)
+    sealed = await seal_tokens(runtime, connection, owner, tokens)
+    return await ports.grants.put(grant.model_copy(update={"sealed": sealed}))
 
 
 def _context_of(connection: Connection, owner: str, state: str) -> dict[str, str]:
@@ -241,7 +235,8 @@ def view_of(
     scopes = connection.scopes if connection is not None else ()
     if grant is None or (connection is not None and grant.service != connection.service):
         return ConnectionView(name=name, status="missing", scopes=scopes, agents=agents)
-    more = "more" if grant.needs_consent(grant.service, scopes) else "connected"
+    is_less = grant.needs_consent(grant.service, scopes) or grant.lacks(scopes)
+    more = "more" if is_less else "connected"
     return ConnectionView(
         name=name,
         status="expired" if grant.ended_at is not None else more,

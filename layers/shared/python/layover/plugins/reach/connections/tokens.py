@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from layover.declare.connection import Connection
 from layover.errors import ConfigurationError, LayoverError, RetryableError
 from layover.futures import retrieve_exception
-from layover.plugins.reach.connections.answers import tokens_in
+from layover.plugins.reach.connections.answers import ends_grant, passes, tokens_in
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
 from layover.values.grant import Grant, Tokens
@@ -27,8 +27,6 @@ RENEWAL = timedelta(seconds=30)
 """The time that a process has to renew a grant: that of the service's answer, and of keeping it."""
 _LOOK_AGAIN = timedelta(milliseconds=200)
 _ATTEMPTS_TO_KEEP = 4
-_ENDED = frozenset({"invalid_grant", "unauthorized_client", "access_denied", "bad_refresh_token"})
-"""Codes by which services say that a grant is over. GitHub has its own."""
 
 
 _Work = dict[tuple[Hashable, ...], "asyncio.Task[Tokens | None]"]
@@ -127,11 +125,42 @@ async def seal_tokens(runtime: Runtime, connection: Connection, owner: str, toke
     return await runtime.connections.sealer.seal(tokens.model_dump_json(), context)
 
 
-async def ask(connection: Connection, runtime: Runtime, form: Mapping[str, str]) -> Tokens:
-    """Return the tokens that a form of a grant type is answered with. Raises TokenRefused, RetryableError,
-    ConfigurationError."""
-    fields = await ask_endpoint(connection, runtime, connection.token_url, form)
-    return tokens_in(fields, runtime.clock.now())
+async def ask(
+    connection: Connection,
+    runtime: Runtime,
+    form: Mapping[str, str],
+    before: Tokens | None = None,
+) -> Tokens:
+    """Return the tokens that a form of a grant type is answered with. `before`: those that are renewed.
+    Raises TokenRefused, RetryableError, ConfigurationError."""
+    try:
+        fields = await ask_endpoint(connection, runtime, connection.token_url, form)
+    except TokenRefused as refused:
+        if passes(refused.code):
+            raise RetryableError(f"{connection.name} answered {refused.code}") from refused
+        raise
+    return tokens_in(fields, runtime.clock.now(), before, connection.token_path)
+
+
+async def keep_refresh(
+    runtime: Runtime, connection: Connection, grant: Grant, tokens: Tokens
+) -> Tokens:
+    """Return the tokens of a new grant, with the refresh token of the one before if the consent brought none:
+    some services give one with a user's first consent only. One that is known to be of another account, or
+    that was asked for with fewer scopes, is not kept; nor does it count for longer than it answers."""
+    if tokens.refresh is not None or tokens.expires_at is None:
+        return tokens
+    before = await runtime.connections.grants.get(grant.owner, connection.name)
+    if before is not None and not before.needs_consent(grant.service, grant.scopes):
+        earlier = await open_tokens(runtime, connection, grant.owner, before)
+        if earlier is not None and earlier.refresh and not tokens.is_of_another_account(earlier):
+            account = tokens.account or earlier.account
+            return tokens.model_copy(update={"refresh": earlier.refresh, "account": account})
+    logger.warning(
+        "a service gave no refresh token: its user is asked again when the access token ends (`params`)",
+        extra={"connection": connection.name},
+    )
+    return tokens
 
 
 async def ask_endpoint(
@@ -227,10 +256,9 @@ async def _ask_for_new(
     assert tokens.refresh is not None
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
     try:
-        fields = await ask_endpoint(connection, runtime, connection.token_url, form)
-        new = tokens_in(fields, runtime.clock.now(), before=tokens)
+        new = await ask(connection, runtime, form, tokens)
     except TokenRefused as refused:
-        if refused.code in _ENDED:
+        if ends_grant(refused.code):
             await _end(runtime, grant)
             return None
         await _give_back(runtime, grant)
@@ -238,6 +266,10 @@ async def _ask_for_new(
     except BaseException:
         await _give_back(runtime, grant)
         raise
+    if new.is_of_another_account(tokens):
+        # The refresh token is of an earlier consent than the access token (`keep_refresh`).
+        await _end(runtime, grant)
+        return None
     sealed = await seal_tokens(runtime, connection, owner, new)
     renewed = grant.model_copy(
         update={
@@ -325,5 +357,6 @@ async def _deployment_token(runtime: Runtime, connection: Connection, rejected: 
 def _misconfigured(connection: Connection, refused: TokenRefused) -> ConfigurationError:
     return ConfigurationError(
         f"the service of the connection {connection.name!r} refused its registration ({refused.code}): the "
-        "deployer has to look at client_id, client_secret, scopes and the service's settings"
+        "deployer has to look at client_id, client_secret, token_url, token_path, scopes and the service's "
+        "settings"
     )
