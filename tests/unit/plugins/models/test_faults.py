@@ -3,8 +3,6 @@
 import json
 import socket
 import ssl
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -14,7 +12,6 @@ from layover.plugins.models.faults import (
     from_event,
     from_status,
     make_disconnect_fault,
-    retry_after,
 )
 
 
@@ -290,14 +287,3 @@ def test_a_broken_connection_passes_unless_the_address_is_wrong(
     wrapped.__cause__ = outer
     fault = make_disconnect_fault(wrapped, timeout=False)
     assert (fault.is_transient, fault.most_attempts) == (passes, attempts)
-
-
-def test_retry_after_is_read_in_each_of_its_forms() -> None:
-    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
-    assert retry_after({"retry-after": "3"}) == 3
-    assert retry_after({"retry-after-ms": "250", "retry-after": "3"}) == 0.25
-    assert 15 < (retry_after({"retry-after": soon}) or 0) <= 20
-    assert retry_after({"retry-after": "Mon, 01 Jan 2024 00:00:00 GMT"}) == 0
-    assert retry_after({"retry-after": "soon"}) is None
-    assert retry_after({"retry-after": "nan"}) == 0
-    assert retry_after({}) is None

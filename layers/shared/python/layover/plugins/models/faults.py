@@ -5,8 +5,6 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from layover.errors import (
@@ -226,15 +224,15 @@ def blocked(reason: str) -> ProviderFault:
 
 def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
     """An answer with an error status. `body`: decoded JSON, or the text."""
-    return _fault(status, body, retry_after(headers))
+    return _fault(status, body, headers)
 
 
 def from_event(body: object) -> ProviderFault:
     """An error inside an answer with status 200. It counts by its code; one without any may pass."""
-    return _fault(_status_of(_details(body)), body, None)
+    return _fault(_status_of(_details(body)), body, {})
 
 
-def _fault(status: int | None, body: object, wait: float | None) -> ProviderFault:
+def _fault(status: int | None, body: object, headers: Mapping[str, str]) -> ProviderFault:
     message = _message(body, status)
     if _is_unread(_details(body)):
         return unread(message, status)
@@ -248,7 +246,12 @@ def _fault(status: int | None, body: object, wait: float | None) -> ProviderFaul
     is_unpaid = any(_UNPAID.search(str(_details(body).get(k) or "")) for k in ("code", "type"))
     is_transient = may_pass(status) and not is_unpaid
     error = ModelError(message, status=status, type=type_of(status))
-    fault = ProviderFault(error, is_transient=is_transient, retry_after=wait)
+    fault = ProviderFault(error, is_transient=is_transient)
+    if is_transient:
+        # Most processes meet no such fault.
+        from layover.plugins.models.waits import wait_of
+
+        fault.retry_after = wait_of(headers, _details(body), message)
     fault.of_settings = is_unpaid or status in _OF_SETTINGS
     return fault
 
@@ -339,24 +342,3 @@ def _status_of(details: Mapping[str, Any]) -> int | None:
             if isinstance(value, str) and pattern.search(value):
                 return status
     return None
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `Retry-After` (seconds or an HTTP date)."""
-    try:
-        if (ms := headers.get("retry-after-ms")) is not None:
-            return max(0.0, float(ms) / 1000)
-        value = headers.get("retry-after")
-        return None if value is None else max(0.0, _seconds(value))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _seconds(value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        at = parsedate_to_datetime(value)
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        # The provider's date is real time: the local runner's moved clock has no say in it.
-        return (at - datetime.now(UTC)).total_seconds()
