@@ -308,6 +308,44 @@ def test_question_behind_a_call_that_waits_is_edited(api: Api, world: SocketBenc
     ]
 
 
+def waiting_of(api: Api) -> list[int]:
+    """The amounts that the lists of approvals ask for."""
+    return [item["args"]["amount"] for item in api.get("/approvals").json["items"]]
+
+
+def test_edited_message_is_paid_in_its_new_version_only(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY, call("pay", tool_call_id="c2", amount=1), say("Paid.")])
+    first = asked(api, world, "pay 7", "u1")
+    second = run_of(api, edited(api, user("pay 1", "u1"), agent="desk"))
+    assert waiting_of(api) == []
+    drive(api, world, second)
+    assert waiting_of(api) == [1]
+    assert snapshot_of(api, world, first).meta.status == "cancelled"
+    refused = api.post(f"/runs/{first}/tool-calls/c1/approve", {"attempt": 1})
+    assert refused.status == 409, refused.body
+    assert texts(api) == [("u1", "pay 1"), (second, "approval-requested")]
+
+
+def test_another_answer_to_an_earlier_message_takes_back_what_came_behind_it(
+    api: Api, world: SocketBench
+) -> None:
+    desk(world, [say("Hello."), PAY, say("Hi.")])
+    greeting = asked(api, world, "hello", "u1")
+    asked(api, world, "pay 7", "u2")
+    answered = again(api, message_id=greeting, agent="desk")
+    assert answered["statusCode"] == 200, answered["body"]
+    assert waiting_of(api) == []
+
+
+def test_run_with_a_parent_before_the_call_takes_it_back(api: Api, world: SocketBench) -> None:
+    desk(world, [PAY])
+    first = asked(api, world, "pay 7", "u1")
+    thread = snapshot_of(api, world, first).meta.thread_id
+    behind = api.post(f"/threads/{thread}/runs", {"input": "weather", "parent_id": None})
+    assert behind.status == 202, behind.body
+    assert waiting_of(api) == []
+
+
 def test_a_part_of_an_answer_names_its_run(api: Api, world: SocketBench) -> None:
     desk(world, [PAY, say("It rains."), say("Paid."), say("Paid already.")])
     first = asked(api, world, "pay", "u1")

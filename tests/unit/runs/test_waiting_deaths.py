@@ -65,6 +65,28 @@ async def withdrawn(talk: Talk) -> None:
     await talk.rest()
 
 
+async def edited(talk: Talk) -> None:
+    """An edit takes back what waits."""
+    await talk.say("pay 1")
+    await talk.rest()
+    second = await talk.say("pay 2", parent_id=None)
+    await talk.rest()
+    await talk.decide_as(second, "c2", "approve")
+    await talk.rest()
+
+
+async def edited_behind_another(talk: Talk) -> None:
+    """An edit takes back what waits in two runs; a call of one of them was approved before."""
+    first = await talk.say("pay 1 2")
+    await talk.rest()
+    await talk.say("pay 3")
+    await talk.rest()
+    await talk.say("weather")
+    await talk.decide_as(first, "c1", "approve")
+    await talk.say("tomorrow", parent_id=None, on_busy=OnBusy.ENQUEUE)
+    await talk.rest()
+
+
 async def asked_again(talk: Talk) -> None:
     """A deployment changes what was approved."""
     first = await talk.say("pay 1")
@@ -98,12 +120,15 @@ STORIES: dict[str, Callable[[Talk], Awaitable[None]]] = {
         both_wait,
         steered,
         withdrawn,
+        edited,
+        edited_behind_another,
         asked_again,
         queued,
     )
 }
 AFTER = {
     "answered": ["pay 1", "calls", "result", "weather", "re weather", "done"],
+    "edited": ["pay 2", "calls", "result", "done"],
     "withdrawn": ["pay 1", "calls", "result", "no", "re no"],
     "queued": [
         "pay 1",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, tool
+from layover import Agent, Approval, tool
 from layover.context.waiting import WAITS
 from layover.errors import ThreadBusy
 from layover.inmemory.model import ScriptedModel, call, calls, say
@@ -32,6 +32,19 @@ async def pay(amount: float) -> str:
     """Pay."""
     PAID.append(amount)
     return f"paid {amount:g}"
+
+
+@tool(name="pay", needs_approval=Approval(by=["all"], requester=True, when_edited="keep"))
+async def pay_on(amount: float) -> str:
+    """Pay, also if the wish was left for another branch."""
+    return await pay.fn(amount)
+
+
+MEMBER = Actor(sub=ANN, groups=frozenset({"all"}))
+
+
+def kept_bench_of(*replies: Any) -> Bench:
+    return Bench(Agent("shop", model="m", tools=[pay_on]), list(replies))
 
 
 def bench_of(*replies: Any, **agent: Any) -> Bench:
@@ -124,14 +137,16 @@ async def test_a_run_whose_sub_agent_waits_does_not_hold_its_thread() -> None:
 async def test_a_run_hears_what_was_said_in_another_branch_once() -> None:
     again = call("pay", amount=8, tool_call_id="c8")
     first_call = call("pay", amount=7, tool_call_id="c7")
-    bench = bench_of(first_call, say("It rains."), again, say("It snows."), say("Both are paid."))
+    bench = kept_bench_of(
+        first_call, say("It rains."), again, say("It snows."), say("Both are paid.")
+    )
     first = await waits(bench)
     question = (await bench.meta(first)).input.id
     await bench.drive(await bench.start("weather?", parent_id=question))
     weather = (await listed(bench))[-1]
-    assert await bench.answer(first, "c7", "approve") == "suspended"
+    assert await bench.answer(first, "c7", "approve", actor=MEMBER) == "suspended"
     await bench.drive(await bench.start("and now?", parent_id=weather.id))
-    assert await bench.answer(first, "c8", "approve") == "over"
+    assert await bench.answer(first, "c8", "approve", actor=MEMBER) == "over"
     heard = [text for _, text in prompts(bench)[-1]]
     assert heard.count("weather?") == 1
     assert heard.count("It rains.") == 1
@@ -529,12 +544,12 @@ async def test_a_run_at_work_that_begins_to_wait_lets_one_go_on_that_is_ready() 
 
 
 async def test_a_branch_that_begins_elsewhere_is_not_heard() -> None:
-    bench = bench_of(say("Hello."), call("pay", amount=7), say("It rains."), say("Paid."))
+    bench = kept_bench_of(say("Hello."), call("pay", amount=7), say("It rains."), say("Paid."))
     greeting = await bench.go("hi")
     first = await waits(bench)
     answer = greeting.messages[-1].id
     await bench.drive(await bench.start("weather?", parent_id=answer))
-    await bench.answer(first, "call_1", "approve")
+    await bench.answer(first, "call_1", "approve", actor=MEMBER)
     assert [text for _, text in prompts(bench)[2]] == ["hi", "Hello.", "weather?"]
     assert [text for _, text in prompts(bench)[3]] == ["hi", "Hello.", "pay 7", "", "paid 7"]
     assert [m.text for m in await bench.stored()] == ["hi", "Hello.", "pay 7", "", "", "Paid."]
@@ -666,13 +681,13 @@ async def test_pages_of_a_thread_fit_together_while_a_run_has_not_read_what_it_w
 
 
 async def test_message_to_a_run_that_is_set_aside_is_not_in_a_branch_without_the_run() -> None:
-    bench = bench_of(say("Hello."), call("pay", amount=7), say("It rains."), say("Paid."))
+    bench = kept_bench_of(say("Hello."), call("pay", amount=7), say("It rains."), say("Paid."))
     greeting = await bench.go("hi")
     first = await waits(bench)
     await bench.drive(await bench.start("weather?", parent_id=greeting.messages[-1].id))
     await send_message(bench.plain, Actor(sub=ANN), first, "to Bea")
     assert [m.text for m in await listed(bench)] == ["hi", "Hello.", "weather?", "It rains."]
-    await bench.answer(first, "call_1", "approve")
+    await bench.answer(first, "call_1", "approve", actor=MEMBER)
     texts = ["hi", "Hello.", "pay 7", "", "", "to Bea", "Paid."]
     assert [m.text for m in await listed(bench)] == texts
 

@@ -145,6 +145,7 @@ export function Decision({ pending: request, onDecided, owner, mine, me, heading
   return html`<section class="decision" role="group" ref=${section} tabindex="-1" onKeyDown=${key} aria-labelledby=${`${prefix}-title`}>
     <${heading} class="title" dir="auto" id=${`${prefix}-title`}>${show(title)}</${heading}>
     ${pending.asked_again && html`<p class="quiet">${S.decide.again}</p>`}
+    ${pending.taken_back_at && html`<p>${S.decide.takenBack}</p>`}
     <${Circumstances} pending=${pending} owner=${owner} name=${named && name} onMore=${!others && !decide && !extending && (() => setExtending(true))} />
     ${extending && html`<${MoreTime} pending=${pending} prefix=${prefix} close=${close} onDecided=${onDecided} />`}
     <${Denials} denials=${pending.denied_before} />

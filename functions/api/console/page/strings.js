@@ -198,6 +198,7 @@ export const S = {
     vote: (who, args, reason) => `${who} approved${args ? ` with other arguments (${args})` : ""}${reason ? `: ${reason}` : ""}`,
     onlyOthers: (groups) => `You cannot decide about your own run. A member of ${groups.join(" or ")} can.`,
     again: "It was approved with other arguments. A new version of the tool changed them, so nothing ran.",
+    takenBack: "The message that led to this request was edited since, or left for another one.",
     risk: { low: "low risk", medium: "medium risk", high: "high risk" },
     before: "Denied before in this run",
     voted: "Your approval is recorded. More are needed.",

@@ -230,6 +230,14 @@ def test_facts_say_what_a_person_decides_by() -> None:
     ]
 
 
+def test_request_says_that_its_wish_was_taken_back() -> None:
+    assert facts(the_notice(taken_back_at=NOW))[-1] == (
+        "Taken back",
+        "The message that led to it was edited since, or left.",
+    )
+    assert "Taken back" not in dict(facts(the_notice()))
+
+
 @pytest.mark.parametrize(
     ("left", "words"),
     [

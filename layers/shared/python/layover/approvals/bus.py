@@ -98,6 +98,7 @@ def _detail(run: RunMeta, call: CallRecord) -> dict[str, Any]:
         "summary": suspension.get("summary"),
         "risk": suspension.get("risk"),
         "asked_again": suspension.get("asked_again"),
+        "taken_back_at": rfc3339(call.taken_back_at) if call.taken_back_at else None,
         "payload": suspension["payload"],
         "resume_schema": suspension["resume_schema"],
         "expires_at": rfc3339(call.expires_at) if call.expires_at else None,

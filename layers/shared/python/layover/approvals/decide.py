@@ -245,11 +245,26 @@ async def _record(
 
 
 async def record_withdrawal(
-    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord
+    runtime: Runtime,
+    actor: Actor,
+    snapshot: RunSnapshot,
+    call: CallRecord,
+    reason: str | None = None,
+    *,
+    tells: bool = True,
 ) -> None:
-    """Decide that nobody is asked about a waiting call any more: its requester has written again. A decision
-    that came first stands."""
-    await _decline(runtime, actor, snapshot, call, DecisionKind.WITHDRAWN)
+    """Decide that nobody is asked about a waiting call any more: its requester has written again, or taken
+    back what led to it (`reason`). A decision that came first stands. `tells`: False: the caller ends the
+    run, which tells of it, or does both later."""
+    await _decline(
+        runtime,
+        actor,
+        snapshot,
+        call=call,
+        kind=DecisionKind.WITHDRAWN,
+        reason=reason,
+        tells=tells,
+    )
 
 
 async def record_denial(
@@ -269,6 +284,7 @@ async def _decline(
     call: CallRecord,
     kind: DecisionKind,
     reason: str | None = None,
+    tells: bool = True,
 ) -> bool:
     decision = Decision(
         kind=kind,
@@ -278,17 +294,17 @@ async def _decline(
         reason=reason,
     )
     try:
-        await record_decision(runtime, snapshot.meta, call, decision)
+        await record_decision(runtime, snapshot.meta, call, decision, tells=tells)
     except DecisionAlreadyMade:
         return False
     return True
 
 
 async def record_decision(
-    runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision
+    runtime: Runtime, run: RunMeta, call: CallRecord, decision: Decision, *, tells: bool = True
 ) -> None:
     """Record a decision about the attempt that was read, whatever else has become of its wait since, and wake
-    the call. Raises DecisionAlreadyMade."""
+    the call, unless the caller does that (`tells`). Raises DecisionAlreadyMade."""
     now: CallRecord | None = call
     while now is not None and now.attempt == call.attempt:
         event = ToolCallDecided.of(now, decision)
@@ -297,7 +313,7 @@ async def record_decision(
         except StaleCall:
             now = await runtime.journal.runs.call(run.owner, run.id, call.key)
         else:
-            return await tell_and_wake(runtime, run, decided_call)
+            return await tell_and_wake(runtime, run, decided_call) if tells else None
     raise DecisionAlreadyMade("the call waits for another decision", run_id=run.id)
 
 

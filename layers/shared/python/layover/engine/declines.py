@@ -35,10 +35,14 @@ class Advice(Enum):
         "The user wrote again before anybody decided, so nobody is asked any more. Read what they say now, "
         "and ask for this call again only if they still want it."
     )
+    TAKEN_BACK = (
+        "The user took back the message that led to this call before anybody decided, so nobody is asked any "
+        "more. Do not ask for it again."
+    )
     REFUSED = f"A rule refused this call. Do not repeat it with these arguments: {_INSTEAD}"
 
 
-_MARKS = {Advice.EXPIRED: "expired", Advice.WITHDRAWN: "withdrawn"}
+_MARKS = {Advice.EXPIRED: "expired", Advice.WITHDRAWN: "withdrawn", Advice.TAKEN_BACK: "withdrawn"}
 
 
 def declined_result(
@@ -76,7 +80,8 @@ def decline_of(call: CallRecord) -> Settled | None:
         case Decision(kind=DecisionKind.EXPIRED, reason=reason):
             return declined_result(call.tool_name, reason, Advice.EXPIRED, _kind_of(call))
         case Decision(kind=DecisionKind.WITHDRAWN, reason=reason):
-            return declined_result(call.tool_name, reason, Advice.WITHDRAWN, _kind_of(call))
+            advice = Advice.WITHDRAWN if reason is None else Advice.TAKEN_BACK
+            return declined_result(call.tool_name, reason, advice, _kind_of(call))
     return None
 
 

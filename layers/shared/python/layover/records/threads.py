@@ -2,7 +2,7 @@
 have."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from layover.context.transcript import branch, chain, later, placeless_messages
 from layover.errors import NotFound
@@ -66,7 +66,10 @@ async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message]
     messages, tip, aside = await _live(runtime, head)
     # What a run left that is over comes behind the run at work, wherever that is.
     on_branch = [
-        s.meta.status.over or await _is_on_branch(runtime, head, messages, tip, s.meta.id)
+        s.meta.status.over
+        or await is_on_branch(
+            runtime, head, messages, tip, {m.id for m in messages if m.run_id == s.meta.id}
+        )
         for s in aside
     ]
     for snapshot, is_on in zip(aside, on_branch, strict=True):
@@ -76,24 +79,28 @@ async def live_branch(runtime: Runtime, head: ThreadHead) -> tuple[list[Message]
     return messages, tip
 
 
-async def _is_on_branch(
-    runtime: Runtime, head: ThreadHead, live: Sequence[Message], tip: str | None, run_id: str
+async def is_on_branch(
+    runtime: Runtime,
+    head: ThreadHead,
+    live: Sequence[Message],
+    tip: str | None,
+    ids: Collection[str],
 ) -> bool:
-    """Return whether the branch that ends in `tip` has messages of the run, as far back as a run looks that
-    goes on (`layover.runs.aside`)."""
+    """Return whether the branch that ends in `tip` has one of these `live` messages, as far back as a run
+    looks that goes on (`layover.runs.aside`)."""
     by_id = {message.id: message for message in live}
     at = tip
     while at is not None and (message := by_id.pop(at, None)) is not None:
-        if message.run_id == run_id:
+        if message.id in ids:
             return True
         at = message.parent_id
     if at is None:
         return False
     stored = await runtime.threads.newest_messages(head.owner, head.id, at, LOOK)
-    own = [message.created_at for message in live if message.run_id == run_id]
-    if any(message.run_id == run_id for message in stored):
+    if any(message.id in ids for message in stored):
         return True
-    return len(stored) == LOOK and stored[0].created_at >= max(own)
+    newest = max(message.created_at for message in live if message.id in ids)
+    return len(stored) == LOOK and stored[0].created_at >= newest
 
 
 async def _live(

@@ -174,6 +174,8 @@ async def start_run(
     # both to the sweeper, which starts runs without an execution and ends flagged ones.
     if accepted.started:
         await start_execution(runtime, owner, meta.id, meta.n)
+    if meta.parent_given:
+        await _withdraw_left(runtime, meta, actor)
     if accepted.interrupts is not None:
         await _interrupt(runtime, actor, accepted.interrupts)
         return run_view(await snapshot_of(runtime, owner, accepted.run_id), runtime.agents)
@@ -440,6 +442,18 @@ async def _interrupt(runtime: Runtime, actor: Actor, run_id: str) -> None:
             "an interrupted run ends later",
             extra={"run_id": run_id, "cause": type(error).__name__},
         )
+
+
+async def _withdraw_left(runtime: Runtime, run: RunMeta, actor: Actor) -> None:
+    # Few requests begin a branch, and every cold start would load it.
+    from layover.runs.edits import withdraw_left
+
+    try:
+        await withdraw_left(runtime, run, actor)
+    except RetryableError as error:
+        # The run's first turn does it.
+        context = {"run_id": run.id, "cause": type(error).__name__}
+        _log.warning("what an edit takes back is withdrawn later", extra=context)
 
 
 async def _replay(runtime: Runtime, owner: str, request_key: RequestKey | None) -> str | None:

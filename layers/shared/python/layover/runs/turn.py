@@ -146,6 +146,7 @@ async def _advance(
     if is_aside and not meta.waiting and await take_back(runtime, log, waits=False) is Claim.TAKEN:
         head, is_aside = await head_now(runtime, meta), False
         meta = log.snapshot.meta
+    head = await _withdraw_left(runtime, meta, head, is_first=not log.snapshot.steps)
     # Before the history is read below, which would otherwise lack the runs that only the journal has.
     await save_unsaved(runtime, head)
     await save_ahead(runtime, head, log.snapshot)
@@ -183,6 +184,20 @@ async def _advance(
     # Before the end, because no attempt follows the end of a run; a death in between only repeats this.
     await remember_turn(runtime, agent, state, progress, turn_input.history)
     return await _end(runtime, log, state, head, progress)
+
+
+async def _withdraw_left(
+    runtime: Runtime, meta: RunMeta, head: ThreadHead, *, is_first: bool
+) -> ThreadHead:
+    """Withdraw what waits on the branch that the run leaves as it begins: the process that accepted it may
+    have died before that, or the run was in the queue. Return the thread as it is then."""
+    if not (is_first and meta.parent_given and head.waiting_runs):
+        return head
+    # Few runs begin a branch, and every cold start would load it.
+    from layover.runs.edits import withdraw_left
+
+    await withdraw_left(runtime, meta)
+    return await head_now(runtime, meta)
 
 
 async def _wait(

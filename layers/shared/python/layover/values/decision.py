@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 from operator import not_
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ WAIT_RECORD_LIFE = MAX_WAIT + timedelta(days=1)
 
 
 Args = dict[str, Any]
+WhenEdited = Literal["withdraw", "keep"]
+"""See `Approval`."""
 
 
 class DecisionKind(StrEnum):
@@ -112,6 +114,10 @@ class ApprovalRule(Value):
     escalate_after_s: int | None = Field(default=None, exclude_if=is_none)
     """Seconds after which `escalate_to` decide, too; None: nobody else ever does."""
     escalate_to: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    when_edited: WhenEdited = Field(
+        default="withdraw", exclude_if=lambda value: value == "withdraw"
+    )
+    """The fate of the call once its user takes back the message that led to it."""
 
     @property
     def has_timers(self) -> bool:

@@ -305,6 +305,7 @@ class TableRunLog:
                 "attempt": call.attempt + 1,
                 "thread_id": run.thread_id,
                 "agent": run.agent,
+                "taken_back_at": wait_attributes(call)["taken_back_at"],
                 "gsi1pk": self._keys.partition,
                 "gsi1sk": f"A#{requested}#{run.id}#{call.key}",
                 **place,

@@ -12,7 +12,7 @@ from layover.declare.option_names import with_named_options
 from layover.declare.schemas import checks
 from layover.declare.tools.signature import ToolArgs
 from layover.errors import DefinitionError
-from layover.values.decision import MAX_WAIT, ApprovalRule
+from layover.values.decision import MAX_WAIT, ApprovalRule, WhenEdited
 
 MAX_GROUPS = 20
 MAX_QUORUM = 20
@@ -61,6 +61,9 @@ class Approval:
         escalate_after: From a minute to a year: members of `escalate_to` may decide, too, once a call has
             waited for so long. It needs `escalate_to`.
         escalate_to: 1 to 20 groups, one of them not in `by`.
+        when_edited: What becomes of a call that waits once its user edits the message that led to it, or
+            leaves it for another branch. `withdraw` (default): nobody is asked any more. `keep`: it waits
+            on, and its request says so (`taken_back_at`).
         when: A predicate of the validated arguments (a dict) and the context, plain or async: True if the
             call waits. None: each call waits.
 
@@ -109,12 +112,14 @@ class Approval:
     remind_after: timedelta | None = None
     escalate_after: timedelta | None = None
     escalate_to: Sequence[str] | None = None
+    when_edited: WhenEdited = "withdraw"
 
     def __post_init__(self) -> None:
         groups = _groups("Approval: by", self.by)
         checks.flag("Approval: requester", self.requester)
         checks.flag("Approval: reason_required", self.reason_required)
         checks.one_of("Approval: after_denial", self.after_denial, get_args(AfterDenial))
+        checks.one_of("Approval: when_edited", self.when_edited, get_args(WhenEdited))
         checks.whole("Approval: quorum", self.quorum)
         if self.quorum > MAX_QUORUM:
             raise checks.fail("Approval: quorum", f"at most {MAX_QUORUM} persons", self.quorum)
@@ -143,6 +148,7 @@ class Approval:
             remind_after_s=_seconds("Approval: remind_after", self.remind_after),
             escalate_after_s=_seconds("Approval: escalate_after", self.escalate_after),
             escalate_to=tuple(dict.fromkeys(self.escalate_to or ())),
+            when_edited=self.when_edited,
         )
 
     async def applies(self, args: ToolArgs, ctx: ToolContext) -> bool:

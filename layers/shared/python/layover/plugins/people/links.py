@@ -92,6 +92,7 @@ class LinkPage(Value):
     votes: tuple[Vote, ...] = Field(default=(), description="The approvals so far.")
     denied_before: tuple[Denial, ...] = ()
     asked_again: Literal["definition"] | None = None
+    taken_back_at: Time | None = None
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,7 @@ def _request(
             for each in pending.denied_before
         ),
         "asked_again": pending.asked_again,
+        "taken_back_at": pending.taken_back_at,
     }
 
 
@@ -325,6 +327,8 @@ def _outcome(channels: Channels, call: CallRecord, decision: Decision) -> str:
     kind = call.suspension.kind if call.suspension else None
     if decision.kind is DecisionKind.DENIED and kind is SuspensionKind.INPUT:
         verb = "declined to answer"
+    if decision.kind is DecisionKind.WITHDRAWN and decision.reason is not None:
+        return f"{decision.reason}, so nobody is asked any more"
     return f"{_decider(channels, decision)} {verb}" if verb else _ENDS[decision.kind]
 
 

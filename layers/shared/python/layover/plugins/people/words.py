@@ -94,6 +94,8 @@ def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, s
         pairs.append(
             ("Asked again", "It was decided, and the tool's definition changed since. Nothing ran.")
         )
+    if call.taken_back_at is not None:
+        pairs.append(("Taken back", "The message that led to it was edited since, or left."))
     return pairs
 
 

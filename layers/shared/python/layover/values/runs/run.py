@@ -178,6 +178,8 @@ class CallRecord(Value):
     """True if the groups that the rule escalates this attempt to decide, too."""
     extended_to: Time | None = Field(default=None, exclude_if=is_none)
     """The time at which this attempt expires, if a person has put it off."""
+    taken_back_at: Time | None = Field(default=None, exclude_if=is_none)
+    """The time at which its user took back the message that led to it, if it waits on all the same."""
     past: tuple[dict[str, Any], ...] = ()
     """Earlier attempts' decisions, for audit."""
     result: Json = None

@@ -44,6 +44,12 @@ class PendingFacts(Value):
         exclude_if=is_none,
         description="`definition`: it was decided, and a deployment then changed what it would run with.",
     )
+    taken_back_at: Time | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="The time at which its user took back the message that led to it, if its rule lets it "
+        "wait on.",
+    )
 
     @classmethod
     def of(cls, call: CallRecord, agent: str, /, **more: Any) -> Self:
@@ -72,6 +78,7 @@ class PendingFacts(Value):
             "approval": call.approval,
             "denied_before": suspension.denied_before,
             "asked_again": suspension.asked_again,
+            "taken_back_at": call.taken_back_at,
         }
         return cls.model_validate({**fields, **more})
 
@@ -102,6 +109,8 @@ class Pending(PendingFacts):
             newest last and ten at most: `args`, `reason`, `decided_by`, `at`.
         asked_again: `definition`: it was decided, and a deployment then changed the arguments that it would
             run with. Nothing ran. None: it is asked for the first time.
+        taken_back_at: The time, in UTC, at which its user edited the message that led to it or left it for
+            another branch (`Approval(when_edited="keep")`); None: they did not.
 
     Example:
         ```python

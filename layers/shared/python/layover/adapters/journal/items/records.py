@@ -37,6 +37,7 @@ _CALL_ATTRIBUTES = {
     "reminders",
     "escalated",
     "extended_to",
+    "taken_back_at",
     "ends_step",
     "log_seq",
     "key",
@@ -201,6 +202,7 @@ def wait_attributes(call: CallRecord) -> dict[str, Any]:
         "reminders": call.reminders or None,
         "escalated": call.escalated or None,
         "extended_to": rfc3339(call.extended_to) if call.extended_to else None,
+        "taken_back_at": rfc3339(call.taken_back_at) if call.taken_back_at else None,
     }
 
 
@@ -224,6 +226,7 @@ def call_from(
             "reminders": item.get("reminders", 0),
             "escalated": item.get("escalated", False),
             "extended_to": item.get("extended_to"),
+            "taken_back_at": item.get("taken_back_at"),
             "ends_step": item.get("ends", False),
             "log_seq": item.get("log_seq"),
         }

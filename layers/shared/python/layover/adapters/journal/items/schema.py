@@ -43,6 +43,7 @@ LISTED = (
     "voted",
     "escalated",
     "extended_to",
+    "taken_back_at",
 )
 """Attributes that lists show in addition to the keys. They do not change while a run runs, so its many writes
 never touch the index."""

@@ -177,6 +177,8 @@ def _describe(terminal: Terminal, pending: Json) -> None:
         terminal.note(words, "red" if risk == "high" else "bold")
     if pending.get("asked_again"):
         terminal.note("approved before; a new version of the tool changed its arguments", "yellow")
+    if pending.get("taken_back_at"):
+        terminal.note("the message that led to it was edited since, or left", "yellow")
 
 
 def _ask_args(terminal: Terminal, pending: Json) -> Json | None:

@@ -97,6 +97,8 @@ def waiting(url: str, owner: str, detail: Mapping[str, Any]) -> str:
         lines.append(" ".join(filter(None, (summary and isolate(show(summary)), risk))))
     if detail.get("asked_again"):
         lines.append("it was approved before, and new code changed its arguments")
+    if detail.get("taken_back_at"):
+        lines.append("the message that led to it was edited since, or left")
     if is_form:
         lines.append(f"it shows {_shorten(detail.get('payload'))}")
     # An event that is too large for its bus has none.
