@@ -12,7 +12,6 @@ from functions.api.documented import responses
 from layover.plugins.reach.connections.bring import bring_consent
 from layover.plugins.reach.connections.consent import (
     ask_for_consent,
-    disconnect_account,
     list_connections,
 )
 from layover.values.base import Value
@@ -55,7 +54,7 @@ def get_connections() -> Response[str]:
     description="The service sends the caller back to the page of the deployment (`/connected`), which sends "
     "`POST /me/consents`.",
     operation_id="connect",
-    responses=responses(200, ConsentPage, "Where to send the caller's browser", (404,)),
+    responses=responses(200, ConsentPage, "Where to send the caller's browser", (404, 429)),
 )
 def connect(name: str) -> Response[str]:
     page = call_of(router).do(ask_for_consent, name)
@@ -66,11 +65,13 @@ def connect(name: str) -> Response[str]:
     "/me/connections/<name>",
     tags=_TAGS,
     summary="Disconnect an account",
-    description="Its tokens are forgotten, and the service is told if it can be.",
+    description="Its tokens are forgotten, and the service is told: later, for a day, if it is away.",
     operation_id="disconnect",
     responses=responses(200, ConnectionView, "It is disconnected", (404,)),
 )
 def disconnect(name: str) -> Response[str]:
+    from layover.plugins.reach.connections.leaving import disconnect_account
+
     return answer_json(call_of(router).do(disconnect_account, name))
 
 

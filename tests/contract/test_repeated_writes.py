@@ -39,6 +39,7 @@ from layover.values.runs.usage import Usage
 from layover.values.socket import Claim as SocketClaim
 from layover.values.socket import Connection, Held, Subscription, Ticket
 from support.aws.emulator import LocalAws
+from support.oauth import keep
 from support.worlds.journal import JournalBench, open_by, planned, settled
 
 ADAPTERS = Path(layover.adapters.__path__[0])
@@ -134,7 +135,7 @@ async def grant(scene: Scene) -> None:
     first = Grant(
         owner=scene.owner, connection="github", sealed="1", connected_at=scene.clock.now()
     )
-    old = await grants.put(first)
+    old = await keep(grants, first)
     second, third = (first.model_copy(update={"sealed": text}) for text in "23")
     async with scene.between(lambda: other.replace(old, third)) as got:
         new = await grants.replace(old, second)
@@ -142,7 +143,7 @@ async def grant(scene: Scene) -> None:
     assert new is not None
     assert new.sealed == "2"
     assert await grants.remove(new)
-    await grants.put(first)
+    await keep(grants, first)
     await grants.erase(scene.owner, scene.clock.now())
     assert await grants.list_grants(scene.owner) == []
 

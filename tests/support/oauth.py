@@ -8,6 +8,7 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,7 +16,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from layover.clock import ManualClock
 from layover.errors import RetryableError
-from layover.ports.grants import TokenRefused
+from layover.ports.grants import Grants, TokenRefused
+from layover.values.grant import Consent, Grant
 
 Answer = tuple[int, Any]
 TOKEN_URL = "https://accounts.example.com/token"
@@ -78,6 +80,13 @@ class OAuthServer:
         user, until = self.access.get(token, ("", 0.0))
         valid = user and user not in self.ended and (until is None or self._now() < until)
         return user if valid else None
+
+    def live(self, user: str) -> list[str]:
+        """Return the refresh tokens of a user that would be taken, of those that nobody has ended."""
+        mine = [
+            token for token, (whose, used) in self.refresh.items() if whose == user and not used
+        ]
+        return [token for token in mine if token not in self.revoked]
 
     def end(self, user: str = "octocat") -> None:
         """The user takes the consent back at the service."""
@@ -152,17 +161,26 @@ class OAuthServer:
 
 
 class Endpoints:
-    """`TokenEndpoints` in this process, before the server. `gate`: an answer waits until it is set."""
+    """`TokenEndpoints` in this process, before the server. `gate`: an answer waits until it is set, and
+    `waiting` counts them. `down`: the service answers nothing; `is_deaf`: it takes no word that a grant is
+    over; `refuses`: its answer to that."""
 
     def __init__(self, server: OAuthServer) -> None:
         self.server = server
         self.gate: asyncio.Event | None = None
+        self.waiting = 0
         self.down = False
+        self.is_deaf = False
+        self.refuses: str | None = None
 
     async def ask(
         self, url: str, form: Mapping[str, str], client: tuple[str, str] | None = None
     ) -> dict[str, Any]:
         if self.down:
+            raise RetryableError("accounts.example.com did not answer")
+        if url == REVOKE_URL and self.refuses is not None:
+            raise TokenRefused(self.refuses)
+        if url == REVOKE_URL and self.is_deaf:
             raise RetryableError("accounts.example.com did not answer")
         if url == REVOKE_URL:
             self.server.revoked.append(form["token"])
@@ -170,6 +188,7 @@ class Endpoints:
         assert url == TOKEN_URL
         status, answer = self.server.token(form, client)
         if self.gate is not None:
+            self.waiting += 1
             await self.gate.wait()
         if status >= 500:
             raise RetryableError(f"accounts.example.com answered with status {status}")
@@ -187,8 +206,12 @@ def served(server: OAuthServer) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            """The page at which everybody consents."""
+            """The page at which everybody consents, each time as another user; and the tokens of one."""
             asked = dict(parse_qsl(urlsplit(self.path).query))
+            if self.path.startswith("/live"):
+                tokens = json.dumps(server.live(asked["user"])).encode()
+                self._answer(200, "application/json", tokens)
+                return
             back = urlencode(server.consent(self.path, user=asked["state"]))
             self.send_response(302)
             self.send_header("location", f"{asked['redirect_uri']}?{back}")
@@ -201,11 +224,19 @@ def served(server: OAuthServer) -> Iterator[str]:
             if (header := self.headers.get("authorization")) is not None:
                 pair = b64decode(header.removeprefix("Basic ")).decode().partition(":")
                 client = (unquote(pair[0]), unquote(pair[2]))
-            status, answer = server.token(dict(parse_qsl(body)), client)
+            form = dict(parse_qsl(body))
+            if self.path.endswith("/revoke"):
+                server.revoked.append(form["token"])
+                self._answer(200, "application/json", b"{}")
+                return
+            status, answer = server.token(form, client)
             kind = "application/json"
             if isinstance(answer, tuple):
                 kind, answer = answer
             raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self._answer(status, kind, raw)
+
+        def _answer(self, status: int, kind: str, raw: bytes) -> None:
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(raw)))
@@ -225,6 +256,23 @@ def served(server: OAuthServer) -> Iterator[str]:
         finally:
             http.shutdown()
             thread.join()
+
+
+async def keep(grants: Grants, grant: Grant, state: str = "kept") -> Grant:
+    """Keep a grant whose owner was asked for it; return it as it is kept."""
+    asked = Consent(
+        owner=grant.owner,
+        connection=grant.connection,
+        scopes=grant.scopes,
+        redirect_url=REDIRECT_URL,
+        sealed_verifier="v",
+        asked_at=grant.began_at,
+        expires_at=grant.began_at + timedelta(hours=1),
+    )
+    await grants.put_consent(state, asked)
+    kept = await grants.put(grant, state)
+    assert kept is not None
+    return kept
 
 
 class Sealed:

@@ -24,6 +24,7 @@ from support.kills.scenarios import (
     HALF_DELETED,
     HALF_FORGOTTEN,
     HANDED_OVER,
+    LEFT,
     LINKED,
     LOST,
     NESTED,
@@ -91,6 +92,7 @@ SAMPLE = {
     "doomed": 2,
     "half deleted": 2,
     "half forgotten": 2,
+    "left": 6,
 }
 
 
@@ -142,7 +144,7 @@ def test_a_run_survives_a_kill_at_every_point(system: Torture, scenario: Scenari
 def test_who_watches_over_runs_survives_a_kill_at_every_point(
     system: Torture, scenario: Scenario
 ) -> None:
-    kill_everywhere(system, scenario, WAITING if scenario in (DELETED, FORGOTTEN) else IDLE)
+    kill_everywhere(system, scenario, WAITING if scenario in (DELETED, FORGOTTEN, LEFT) else IDLE)
 
 
 @pytest.mark.torture
@@ -163,7 +165,7 @@ def test_settle_and_sweep_survive_a_kill_at_points_all_over_them(system: Torture
     with ThreadPoolExecutor() as pool:
         found = pool.map(
             lambda s: kill_here_and_there(system, s, IDLE),
-            (LOST, DOOMED, HALF_DELETED, HALF_FORGOTTEN),
+            (LOST, DOOMED, HALF_DELETED, HALF_FORGOTTEN, LEFT),
         )
         outcomes = [outcome for each in found for outcome in each]
     check(outcomes, time.monotonic() - began)

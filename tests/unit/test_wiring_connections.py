@@ -16,6 +16,7 @@ from layover.plugins.reach.adapters.kms import KmsSealer
 from layover.values.grant import Grant
 from support.aws.loopback import KEYS, answer, loopback
 from support.forks import wired
+from support.oauth import keep
 
 ROOT = Path(__file__).parents[2]
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -124,7 +125,7 @@ async def test_agent_in_this_process_keeps_grants_as_long_as_its_runs(environ: E
     grant = Grant(
         owner="a-user", connection="github", sealed=sealed, connected_at=ManualClock().now()
     )
-    await connections.grants.put(grant)
+    await keep(connections.grants, grant)
     other = wiring.in_memory_runtime(Agent("clerk")).connections
     stored = await connections.grants.get("a-user", "github")
     assert stored is not None

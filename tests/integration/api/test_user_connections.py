@@ -190,3 +190,12 @@ def test_scope_that_the_user_leaves_out_is_shown_and_may_be_asked_for_again(api:
     assert (answer.json["status"], answer.json["granted"]) == ("more", ["repo"])
     assert api.get("/me/connections").json["items"] == [answer.json]
     assert connect(api).json["status"] == "connected"
+
+
+def test_user_who_asks_for_more_and_more_consents_is_told_to_wait(api: Api) -> None:
+    for _ in range(20):
+        assert api.post("/me/connections/github").status == 200
+    refused = api.post("/me/connections/github")
+    refused.problem(429, "limit-reached")
+    assert 0 < int(refused.headers["retry-after"]) <= 3600
+    assert api.post("/me/connections/github", sub=BOB).status == 200

@@ -192,6 +192,7 @@ hub = Connection(
     "hub",
     authorize_url=f"{accounts_address()}/authorize",
     token_url=f"{accounts_address()}/token",
+    revoke_url=f"{accounts_address()}/revoke",
     client_id="layover",
     scopes=["stars"],
 )

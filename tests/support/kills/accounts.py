@@ -28,3 +28,12 @@ def consent_at(authorize_url: str) -> dict[str, str]:
         answer = browser.get(authorize_url)
     assert answer.status_code == 302, answer.text
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+
+def live_at(authorize_url: str) -> list[str]:
+    """Return the refresh tokens that came of the consent at this page, and that the service would take."""
+    page = urlsplit(authorize_url)
+    user = dict(parse_qsl(page.query))["state"]
+    with httpx2.Client(trust_env=False) as browser:
+        answer = browser.get(f"{page.scheme}://{page.netloc}/live?user={user}")
+    return list(answer.json())

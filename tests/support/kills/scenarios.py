@@ -4,9 +4,11 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from layover.keys import Keys, due_key
+from support.kills.accounts import consent_at, live_at
 from support.kills.story import Death, Point, Scenario
 from support.kills.telling import decide_when_told
-from support.kills.torture import DEADLINE_S, NEXT, Client
+from support.kills.torture import DEADLINE_S, NEXT, PAUSE_S, Client
 from support.providers.openai import Reply, calls, delta, fail, say, stream
 from support.system.follower import Returning, is_over
 from support.system.system import Json, unique
@@ -639,6 +641,38 @@ HALF_FORGOTTEN = Scenario(
 )
 """The user is noted, and `api` dies: the sweeper cancels the run and erases all."""
 
+
+def _connect_and_leave(client: Client, thread: str, run_id: str) -> None:
+    """Connect an account and be forgotten, with a consent on the way that is brought after that."""
+    [waiting] = client.suspended(run_id, 1)["pending"]
+    pages = [str(client.want(200, "POST", "/me/connections/hub")["authorize_url"])]
+    late = consent_at(pages[0])
+    pages += client.consent(waiting)
+    client.until(lambda: [p["kind"] for p in client.run(run_id)["pending"]] == ["approval"])
+    client.want(202, "DELETE", "/me")
+    # 200: the erasure is not that far yet, and takes it along.
+    assert client.ask("POST", "/me/consents", late).status in (200, 404, 409)
+    client.until(
+        lambda: not client.system.watched(Keys(client.name).partition, due_key("owner", ""))
+    )
+    trace = client.system.trace(client.name)
+    if any(line.died and line.point.startswith("POST /me/consents") for line in trace):
+        return  # Tokens that nobody knows: the process that had got them died.
+    client.until(lambda: not any(map(live_at, pages)), PAUSE_S)
+
+
+LEFT = Scenario(
+    "left",
+    (_ask(("star", "y1")), _ask(("refund", "y2")), say("never")),
+    "please star it in my name and forget me",
+    agent="stargazer",
+    act=_connect_and_leave,
+    watched=("api POST /me/consents", "api DELETE /me"),
+    ends="forgotten",
+)
+"""A user who has connected an account is forgotten while a consent is on its way: no token is left, here or
+at the service."""
+
 WATCHED = (
     LOST,
     UNSENT,
@@ -652,5 +686,6 @@ WATCHED = (
     HALF_DELETED,
     FORGOTTEN,
     HALF_FORGOTTEN,
+    LEFT,
 )
 """Those that need nothing of their system but the points."""

@@ -219,9 +219,8 @@ class Torture(System):
     def left_of_user(self, owner: str, thread: str) -> list[str]:
         """Records of a user and of one of their threads, and rows of theirs in any table."""
         keys = Keys(owner)
-        found = [
-            i["sk"]["S"] for pk in (keys.partition, keys.thread(thread)) for i in self.table(pk)
-        ]
+        places = (keys.partition, keys.thread(thread), keys.grants)
+        found = [i["sk"]["S"] for pk in places for i in self.table(pk)]
         return found + self.tables_with(owner)
 
     def tables_with(self, owner: str) -> list[str]:
@@ -319,14 +318,15 @@ class Client:
         answer = self.ask("POST", path, {**body, "attempt": pending["attempt"]})
         assert answer.status in (200, 202, 409), answer
 
-    def consent(self, pending: Json) -> None:
-        """Consent at the service, and bring it back: again if a death has used the consent up."""
-        name = pending["payload"]["connection"]
+    def consent(self, pending: Json) -> list[str]:
+        """Consent at the service, and bring it back: again if a death has used the consent up. Return the
+        pages at which it was given."""
+        name, pages = pending["payload"]["connection"], list[str]()
         while True:
-            back = consent_at(self.want(200, "POST", f"/me/connections/{name}")["authorize_url"])
-            answer = self.ask("POST", "/me/consents", back)
+            pages.append(self.want(200, "POST", f"/me/connections/{name}")["authorize_url"])
+            answer = self.ask("POST", "/me/consents", consent_at(pages[-1]))
             if answer.status == 200:
-                return
+                return pages
             assert answer.status == 409, answer
             assert time.monotonic() < self._until, answer
 
@@ -445,6 +445,7 @@ class Client:
         system = self.system
         self.let_alone(Keys(self.name).thread(thread), HEAD)
         self.let_alone(Keys(self.name).partition, due_key("owner", ""))
+        self.let_alone(Keys(self.name).partition, due_key("grant", ""))
         story.seconds = time.monotonic() - began
         self.closed(run_id)
         assert self.ask("GET", f"/threads/{thread}").status == 404

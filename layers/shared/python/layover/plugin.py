@@ -107,3 +107,7 @@ class Accounts(Protocol):
     async def revoke_all(self, owner: str, until: datetime) -> None:
         """Forget the owner's grants from before this time, and tell their services. Repeatable."""
         ...
+
+    async def tell_left(self, owner: str, connection: str) -> bool:
+        """Tell the service of a grant that is over, and was away before. False: it is to be told again."""
+        ...

@@ -39,8 +39,9 @@ class Grants(Protocol):
         """Return all of the owner's grants, by the connections' names."""
         ...
 
-    async def put(self, grant: Grant) -> Grant:
-        """Keep a grant in place of any other of its connection; return it with its version."""
+    async def put(self, grant: Grant, state: str) -> Grant | None:
+        """Keep a grant in place of any other of its connection, and return it with its version. None: the
+        request for consent that it comes from, with this state, is gone, because its owner was erased."""
         ...
 
     async def replace(self, old: Grant, new: Grant) -> Grant | None:
@@ -50,6 +51,18 @@ class Grants(Protocol):
 
     async def remove(self, grant: Grant) -> bool:
         """Forget a grant as it was read. Return whether there is none now: False if it has changed since."""
+        ...
+
+    async def put_left(self, grant: Grant) -> None:
+        """Keep a grant that was left (`left_at`), in place of older tokens of it, but of no other grant."""
+        ...
+
+    async def list_left(self, owner: str) -> list[Grant]:
+        """Return the owner's grants that were left (`left_at`), which no other method returns."""
+        ...
+
+    async def list_consents(self, owner: str, now: datetime) -> list[Consent]:
+        """Return the owner's requests for consent that may still be brought back."""
         ...
 
     async def put_consent(self, state: str, consent: Consent) -> None:
@@ -66,7 +79,8 @@ class Grants(Protocol):
         ...
 
     async def erase(self, owner: str, until: datetime) -> None:
-        """Forget all of an owner's grants and requests from before this time. Repeatable."""
+        """Forget all of an owner's grants and requests from before this time, but those that were left.
+        Repeatable."""
         ...
 
 
@@ -107,7 +121,7 @@ class NoGrants:
         """Return nothing."""
         return []
 
-    async def put(self, grant: Grant) -> Grant:
+    async def put(self, grant: Grant, state: str) -> Grant | None:
         """Raise ConfigurationError."""
         raise ConfigurationError(_NOT_SET_UP)
 
@@ -118,6 +132,18 @@ class NoGrants:
     async def remove(self, grant: Grant) -> bool:
         """Return True: there is none."""
         return True
+
+    async def put_left(self, grant: Grant) -> None:
+        """Raise ConfigurationError."""
+        raise ConfigurationError(_NOT_SET_UP)
+
+    async def list_left(self, owner: str) -> list[Grant]:
+        """Return nothing."""
+        return []
+
+    async def list_consents(self, owner: str, now: datetime) -> list[Consent]:
+        """Return nothing."""
+        return []
 
     async def put_consent(self, state: str, consent: Consent) -> None:
         """Raise ConfigurationError."""

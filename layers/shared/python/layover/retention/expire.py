@@ -22,6 +22,8 @@ BATCH_SIZE = 100
 MAX_PAUSE = 16
 """The longest pause after looks that failed, in times of the sweeper's patience."""
 UNKNOWN_AGAIN = timedelta(hours=1)
+TELL_AGAIN = 4
+"""The pause before a service that was away is told again, in times of the sweeper's patience."""
 Look = Callable[[Runtime, Due], Awaitable[datetime | None]]
 """Returns the time of the next look; None if the data is gone, or stays for good."""
 logger = logging.getLogger("layover")
@@ -130,6 +132,12 @@ async def _import(runtime: Runtime, due: Due) -> datetime | None:
     return None
 
 
+async def _grant(runtime: Runtime, due: Due) -> datetime | None:
+    if await runtime.accounts.tell_left(due.owner, due.name):
+        return None
+    return runtime.clock.now() + runtime.settings.sweep_patience * TELL_AGAIN
+
+
 async def _export(runtime: Runtime, due: Due) -> datetime | None:
     await runtime.blobs.delete(due.name)
     return None
@@ -145,6 +153,7 @@ _LOOKS: Mapping[DueKind, Look] = {
     "owner": carry_on,
     "export_job": carry_on_export,
     "import": _import,
+    "grant": _grant,
 }
 _LONG: Mapping[DueKind, int] = {"owner": 1, "export_job": 2}
 """Kinds of which one may take all the remaining time, in the order in which they come last."""

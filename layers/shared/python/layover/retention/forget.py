@@ -61,7 +61,6 @@ async def forget(runtime: Runtime, owner: str, within: timedelta = ERASE_TIMEOUT
             # Copies of everything, and S3 answers their URLs without asking anybody.
             await _drop_exports(runtime, owner, until)
             await _close_sockets(runtime, owner)
-            # The services are told, too, which the sweeper cannot: it has none of the agents' code.
             await runtime.accounts.revoke_all(owner, until)
             await runtime.connections.grants.erase(owner, until)
             # Threads with an active run come first, because that run still writes.
@@ -83,6 +82,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     await _mark(runtime, owner, until)
     await runtime.memory.forget(owner, until, _late(runtime, until))
     await _close_sockets(runtime, owner)
+    await runtime.accounts.revoke_all(owner, until)
     await runtime.connections.grants.erase(owner, until)
     await _drop_exports(runtime, owner, until)
     await _drop_unused(runtime, owner, until)
@@ -97,7 +97,7 @@ async def carry_on(runtime: Runtime, due: Due) -> datetime | None:
     # new.
     await runtime.blobs.delete_prefix(Keys(owner).blob(""), until.replace(microsecond=0))
     for each in await runtime.journal.dues.of(owner):
-        if each.kind != "owner" and each.made_at <= until:
+        if each.kind not in ("owner", "grant") and each.made_at <= until:
             await runtime.journal.dues.remove(each)
     await runtime.journal.heads.unmark(owner)
     _log.info("a user is forgotten")

@@ -64,12 +64,22 @@ class Grant(Value):
     """The scopes that the service says it granted; None: it said nothing."""
     sealed: str = Field(repr=False)
     """The tokens (`Tokens`), readable only with the deployment's key."""
+    asked_at: Time | None = None
+    """The time at which its owner was asked; None: a release that did not note it."""
     connected_at: Time
     refreshed_at: Time | None = None
     ended_at: Time | None = None
     """The time at which the service said that it takes the tokens no more; None: it takes them."""
     renewing_until: Time | None = None
     """The time until which one process has the right to ask the service for new tokens."""
+    left_at: Time | None = None
+    """The time at which its owner disconnected it, or was erased: nobody uses it any more, and its service is
+    still to be told."""
+
+    @property
+    def began_at(self) -> datetime:
+        """Return the time from which an erasure of its owner's earlier data spares it."""
+        return self.asked_at or self.connected_at
 
     def needs_consent(self, service: str, scopes: Iterable[str]) -> bool:
         """Return whether its owner has to be asked, because it is of another service, the service ended it,

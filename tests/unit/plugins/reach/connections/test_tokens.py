@@ -21,7 +21,8 @@ from layover.plugins.reach.adapters.endpoints import HttpTokenEndpoints
 from layover.plugins.reach.adapters.grants import TableGrants
 from layover.plugins.reach.adapters.key_file import KeyFileSealer
 from layover.plugins.reach.connections.answers import tokens_in
-from layover.plugins.reach.connections.consent import begin_consent, disconnect, finish_consent
+from layover.plugins.reach.connections.consent import begin_consent, finish_consent
+from layover.plugins.reach.connections.leaving import disconnect
 from layover.plugins.reach.connections.tokens import RENEWAL, open_tokens, renew, token_of
 from layover.ports.grants import GrantPorts, TokenRefused
 from layover.ports.table import Put
@@ -34,6 +35,7 @@ from support.oauth import (
     Endpoints,
     OAuthServer,
     Sealed,
+    keep,
     served,
 )
 from support.worlds.builder import build_runtime
@@ -402,7 +404,8 @@ async def test_another_users_sealed_tokens_open_for_nobody() -> None:
     """Whoever may write the table must not be able to give one user's account to another."""
     shop = Shop()
     grant = await shop.connect()
-    await shop.runtime.connections.grants.put(grant.model_copy(update={"owner": "mallory"}))
+    theirs = grant.model_copy(update={"owner": "mallory"})
+    await keep(shop.runtime.connections.grants, theirs)
     assert await token_of(shop.runtime, SERVICE, "mallory") is None
 
 

@@ -16,10 +16,10 @@ from layover.plugins.reach.connections.bring import bring_consent
 from layover.plugins.reach.connections.consent import (
     ask_for_consent,
     begin_consent,
-    disconnect_account,
     finish_consent,
     list_connections,
 )
+from layover.plugins.reach.connections.leaving import disconnect_account
 from layover.ports.grants import GrantPorts
 from layover.recovery.sweep import sweep
 from layover.testing import call, calls, say

@@ -10,7 +10,8 @@ import pytest
 from layover import Agent, Connection, DefinitionError, mcp
 from layover.plugins.reach.adapters.grants import TableGrants
 from layover.plugins.reach.connections.bring import bring_consent
-from layover.plugins.reach.connections.consent import ask_for_consent, disconnect_account
+from layover.plugins.reach.connections.consent import ask_for_consent
+from layover.plugins.reach.connections.leaving import disconnect_account
 from layover.plugins.reach.mcp.servers import McpServers
 from layover.ports.grants import GrantPorts
 from layover.testing import call, say

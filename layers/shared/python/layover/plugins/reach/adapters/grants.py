@@ -9,6 +9,7 @@ from layover.dice import SYSTEM_DICE
 from layover.keys import CONSENT_PREFIX, GRANT_PREFIX, Keys, consent_key, grant_key
 from layover.ports import Dice
 from layover.ports.table import (
+    Check,
     Condition,
     ConditionFailed,
     Delete,
@@ -18,6 +19,7 @@ from layover.ports.table import (
     Missing,
     Put,
     Table,
+    TransactionFailed,
     Update,
     all_of,
 )
@@ -27,6 +29,8 @@ logger = logging.getLogger("layover")
 
 _HIGHEST = "~"
 _SLACK = timedelta(days=1)
+_LEFT_LIVES = timedelta(days=2)
+"""A table may forget a grant that was left then: whoever tells services gave it up before."""
 _ERASED_AT_ONCE = 100
 
 
@@ -39,16 +43,26 @@ class TableGrants:
 
     async def get(self, owner: str, connection: str) -> Grant | None:
         """See `ports.grants.Grants`."""
-        return _read(owner, await self._item(owner, connection))
+        grant = _read(owner, await self._item(owner, connection))
+        return None if grant is None or grant.left_at is not None else grant
 
     async def list_grants(self, owner: str) -> list[Grant]:
         """See `ports.grants.Grants`."""
+        return [grant for grant in await self._grants(owner) if grant.left_at is None]
+
+    async def list_left(self, owner: str) -> list[Grant]:
+        """See `ports.grants.Grants`."""
+        return [grant for grant in await self._grants(owner) if grant.left_at is not None]
+
+    async def _grants(self, owner: str) -> list[Grant]:
         high = GRANT_PREFIX + _HIGHEST
         items = await self._table.query(Keys(owner).grants, GRANT_PREFIX, high)
         return [grant for item in items if (grant := _read(owner, item)) is not None]
 
-    async def put(self, grant: Grant) -> Grant:
+    async def put(self, grant: Grant, state: str) -> Grant | None:
         """See `ports.grants.Grants`."""
+        pk = Keys(grant.owner).grants
+        is_wanted = Check(pk, consent_key(state), Exists("pk"))
         while True:
             old = await self._item(grant.owner, grant.connection)
             # A version is never used again, not even by a grant that was removed: a writer that read the one
@@ -56,8 +70,23 @@ class TableGrants:
             first = int(grant.connected_at.timestamp() * 1_000_000)
             version = old["v"] + 1 if old is not None else first
             new = grant.model_copy(update={"version": version})
-            if await self._write(new, Missing("pk") if old is None else Equals("v", old["v"])):
+            as_read = Missing("pk") if old is None else Equals("v", old["v"])
+            put = Put(pk, grant_key(grant.connection), _item_of(new), when=as_read)
+            try:
+                await self._table.transact([is_wanted, put], self._dice.hex(16))
+            except TransactionFailed as failure:
+                if 0 in failure.failed:
+                    return None
+            else:
                 return new
+
+    async def put_left(self, grant: Grant) -> None:
+        """See `ports.grants.Grants`."""
+        old = _read(grant.owner, await self._item(grant.owner, grant.connection))
+        if old is None:
+            await self._write(grant, Missing("pk"))
+        elif old.left_at is not None and old.connected_at == grant.connected_at:
+            await self.replace(old, grant)
 
     async def replace(self, old: Grant, new: Grant) -> Grant | None:
         """See `ports.grants.Grants`."""
@@ -74,6 +103,13 @@ class TableGrants:
         except ConditionFailed as failure:
             return failure.old is None
         return True
+
+    async def list_consents(self, owner: str, now: datetime) -> list[Consent]:
+        """See `ports.grants.Grants`."""
+        high = CONSENT_PREFIX + _HIGHEST
+        items = await self._table.query(Keys(owner).grants, CONSENT_PREFIX, high)
+        unused = [Consent.model_validate_json(item["b"]) for item in items if "used" not in item]
+        return [each for each in unused if each.owner == owner and now < each.expires_at]
 
     async def put_consent(self, state: str, consent: Consent) -> None:
         """See `ports.grants.Grants`."""
@@ -109,7 +145,7 @@ class TableGrants:
         low = ""
         while items := await self._table.query(pk, low, high, limit=_ERASED_AT_ONCE):
             for item in items:
-                if _began_at(item) <= until:
+                if _may_go(item, until):
                     await self._table.write(Delete(pk, item["sk"]))
             low = items[-1]["sk"] + "\0"
 
@@ -117,19 +153,28 @@ class TableGrants:
         return await self._table.get(Keys(owner).grants, grant_key(connection))
 
     async def _write(self, grant: Grant, when: Condition) -> bool:
-        item = {"b": grant.model_dump_json(), "v": grant.version}
+        key = grant_key(grant.connection)
         try:
-            put = Put(Keys(grant.owner).grants, grant_key(grant.connection), item, when=when)
+            put = Put(Keys(grant.owner).grants, key, _item_of(grant), when=when)
             await write_once(self._table, put, written_by(self._dice))
         except ConditionFailed:
             return False
         return True
 
 
-def _began_at(item: Item) -> datetime:
+def _item_of(grant: Grant) -> Item:
+    item = {"b": grant.model_dump_json(), "v": grant.version}
+    if grant.left_at is not None:
+        item["expires"] = int((grant.left_at + _LEFT_LIVES).timestamp())
+    return item
+
+
+def _may_go(item: Item, until: datetime) -> bool:
+    """Return whether the erasure of what began until then takes an item along."""
     if item["sk"].startswith(CONSENT_PREFIX):
-        return Consent.model_validate_json(item["b"]).asked_at
-    return Grant.model_validate_json(item["b"]).connected_at
+        return Consent.model_validate_json(item["b"]).asked_at <= until
+    grant = Grant.model_validate_json(item["b"])
+    return grant.left_at is None and grant.began_at <= until
 
 
 def _read(owner: str, item: Item | None) -> Grant | None:

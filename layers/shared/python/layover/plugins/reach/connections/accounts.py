@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from layover.declare.connection import Connection
-from layover.plugins.reach.connections import consent, tokens
+from layover.plugins.reach.connections import consent, leaving, tokens
 from layover.runtime import Runtime
 
 
@@ -27,4 +27,8 @@ class GrantedAccounts:
 
     async def revoke_all(self, owner: str, until: datetime) -> None:
         """See `plugin.Accounts`."""
-        await consent.revoke_all(self.runtime, owner, until)
+        await leaving.revoke_all(self.runtime, owner, until)
+
+    async def tell_left(self, owner: str, connection: str) -> bool:
+        """See `plugin.Accounts`."""
+        return await leaving.tell_left(self.runtime, owner, connection)

@@ -2,29 +2,28 @@
 back by the user's own signed-in page. A consent that somebody else brings is not found: nobody can put
 another person's account into their own."""
 
-import asyncio
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from layover.declare.connection import Connection, check_same
 from layover.declare.tools.delegate import with_delegates
-from layover.errors import ConfigurationError, ConsentRefused, LayoverError, NotFound
+from layover.errors import ConfigurationError, ConsentRefused, LimitReached, NotFound
 from layover.plugins.reach.connections.tokens import (
     ask,
     context_of,
+    give_up,
     keep_refresh,
-    revoke,
     seal_tokens,
 )
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
-from layover.values.grant import ConnectionView, Consent, Grant
+from layover.values.grant import ConnectionView, Consent, Grant, Tokens
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
@@ -33,6 +32,11 @@ logger = logging.getLogger("layover")
 
 ASKED_FOR = timedelta(hours=1)
 """The life of a request for consent."""
+MAX_OPEN = 20
+"""Requests for consent of a user that may be open at a time."""
+_NOT_ASKED = (
+    "there is no such request for consent: it is over, or another person's. Ask for it again"
+)
 
 
 def connections_by_name(
@@ -83,11 +87,15 @@ def _redirect_url(runtime: Runtime) -> str:
 
 async def begin_consent(runtime: Runtime, connection: Connection, owner: str) -> dict[str, Any]:
     """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's
-    only, and works once."""
+    only, and works once. Raises LimitReached."""
     ports, redirect_url = runtime.connections, _redirect_url(runtime)
     described = await describe_consent(runtime, connection, owner)
     scopes = tuple(described["scopes"])
     dice, now = runtime.dice, runtime.clock.now()
+    ends = [each.expires_at for each in await ports.grants.list_consents(owner, now)]
+    if len(ends) >= MAX_OPEN:
+        wait = min(ends) - now
+        raise LimitReached(f"{MAX_OPEN} requests for consent are open: use one of them", wait)
     state, verifier = dice.text(32), dice.text(48)
     consent = Consent(
         owner=owner,
@@ -127,15 +135,39 @@ async def finish_consent(
     consent = await ports.grants.get_consent(owner, state, runtime.clock.now())
     connection = connections.get(consent.connection) if consent is not None else None
     if consent is None or connection is None or consent.service != connection.service:
-        raise NotFound(
-            "there is no such request for consent: it is over, or another person's. Ask for it again"
-        )
+        raise NotFound(_NOT_ASKED)
     # Of two that bring the same code, one exchanges it: a service that sees a code twice may end the grant.
     if consent.is_used or not await ports.grants.use_consent(owner, state):
         return await _brought_before(runtime, owner, consent)
-    context = _context_of(connection, owner, state)
+    tokens = await _exchange(runtime, connection, consent, code, state)
+    grant = Grant(
+        owner=owner,
+        connection=connection.name,
+        service=connection.service,
+        scopes=consent.scopes,
+        granted=tokens.granted,
+        sealed="",
+        asked_at=consent.asked_at,
+        connected_at=runtime.clock.now(),
+    )
+    tokens = await keep_refresh(runtime, connection, grant, tokens)
+    sealed = await seal_tokens(runtime, connection, owner, tokens)
+    grant = grant.model_copy(update={"sealed": sealed})
+    stored = await ports.grants.put(grant, state)
+    if stored is None:
+        # Its owner was erased in the meantime.
+        await give_up(runtime, connection, owner, grant)
+        raise NotFound(_NOT_ASKED)
+    return stored
+
+
+async def _exchange(
+    runtime: Runtime, connection: Connection, consent: Consent, code: str, state: str
+) -> Tokens:
+    """Return the tokens that a service gives for a code."""
+    context = _context_of(connection, consent.owner, state)
     try:
-        verifier = await ports.sealer.open(consent.sealed_verifier, context)
+        verifier = await runtime.connections.sealer.open(consent.sealed_verifier, context)
     except ValueError:
         raise ConsentRefused(
             "the request for consent cannot be read any more: ask for it again"
@@ -147,7 +179,7 @@ async def finish_consent(
         "code_verifier": verifier,
     }
     try:
-        tokens = await ask(connection, runtime, form)
+        return await ask(connection, runtime, form)
     except TokenRefused as refused:
         logger.warning(
             "a service refused a consent",
@@ -156,18 +188,6 @@ async def finish_consent(
         raise ConsentRefused(
             f"{connection.name} did not take the consent ({refused.code}): ask for it again"
         ) from refused
-    grant = Grant(
-        owner=owner,
-        connection=connection.name,
-        service=connection.service,
-        scopes=consent.scopes,
-        granted=tokens.granted,
-        sealed="",
-        connected_at=runtime.clock.now(),
-    )
-    tokens = await keep_refresh(runtime, connection, grant, tokens)
-    sealed = await seal_tokens(runtime, connection, owner, tokens)
-    return await ports.grants.put(grant.model_copy(update={"sealed": sealed}))
 
 
 def _context_of(connection: Connection, owner: str, state: str) -> dict[str, str]:
@@ -187,35 +207,12 @@ async def _brought_before(runtime: Runtime, owner: str, consent: Consent) -> Gra
     return grant
 
 
-async def disconnect(
-    runtime: Runtime, connection: Connection | None, owner: str, name: str
-) -> bool:
-    """Forget a grant, and tell its service. Return False if there was none. It is forgotten also if the
-    service cannot be told."""
-    grants = runtime.connections.grants
-    while (grant := await grants.get(owner, name)) is not None:
-        # As it was read: a renewal may have brought other tokens meanwhile, which the service has to know.
-        if await grants.remove(grant):
-            await revoke(runtime, connection, owner, grant)
-            return True
-    return False
-
-
 async def ask_for_consent(runtime: Runtime, owner: str, name: str) -> dict[str, Any]:
     """Return the page of `begin_consent` for a connection of any agent. Raises NotFound."""
     connection, _ = connections_by_name(runtime.agents()).get(name, (None, ()))
     if connection is None:
         raise NotFound("no agent here has a connection of this name")
     return await begin_consent(runtime, connection, owner)
-
-
-async def disconnect_account(runtime: Runtime, owner: str, name: str) -> ConnectionView:
-    """Forget the owner's grant, and return the connection without it. Raises NotFound if there was none."""
-    declared = connections_by_name(runtime.agents()).get(name)
-    connection = declared[0] if declared is not None else None
-    if not await disconnect(runtime, connection, owner, name):
-        raise NotFound("this account is not connected")
-    return view_of(name, declared, None)
 
 
 async def list_connections(runtime: Runtime, owner: str) -> list[ConnectionView]:
@@ -245,27 +242,6 @@ def view_of(
         agents=agents,
         connected_at=grant.connected_at,
         refreshed_at=grant.refreshed_at,
-    )
-
-
-async def revoke_all(runtime: Runtime, owner: str, until: datetime) -> None:
-    """Forget an owner's grants from before this time, and tell their services. Repeatable."""
-    try:
-        declared = connections_by_name(runtime.agents())
-    except LayoverError:
-        # Agents that cannot be loaded keep nobody's data.
-        logger.warning("no service is told that grants are over: the agents cannot be loaded")
-        declared = {}
-    grants = await runtime.connections.grants.list_grants(owner)
-    # Side by side: one service that does not answer costs no other its turn.
-    old = [grant for grant in grants if grant.connected_at <= until]
-    await asyncio.gather(
-        *(
-            disconnect(
-                runtime, declared.get(each.connection, (None, ()))[0], owner, each.connection
-            )
-            for each in old
-        )
     )
 
 

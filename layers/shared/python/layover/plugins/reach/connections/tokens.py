@@ -177,24 +177,44 @@ async def ask_endpoint(
     return await endpoints.ask(url, {**form, **own})
 
 
-async def revoke(runtime: Runtime, connection: Connection | None, owner: str, grant: Grant) -> None:
-    """Tell a service that a grant is over (RFC 7009), if it can be told. Raises nothing."""
-    if connection is None or connection.revoke_url is None or grant.ended_at is not None:
-        return
-    if grant.service != connection.service:
-        return  # The service of today never gave it.
+def can_be_told(connection: Connection, grant: Grant) -> bool:
+    """Return whether the service of a grant takes word that it is over, and has given it."""
+    is_its = grant.service == connection.service
+    return connection.revoke_url is not None and grant.ended_at is None and is_its
+
+
+async def give_up(runtime: Runtime, connection: Connection, owner: str, grant: Grant) -> None:
+    """Have the service told of tokens that nobody keeps, because their grant was removed meanwhile."""
+    if not await revoke(runtime, connection, owner, grant):
+        await tell_later(runtime, grant)
+        left = grant.model_copy(update={"left_at": runtime.clock.now()})
+        await runtime.connections.grants.put_left(left)
+
+
+async def tell_later(runtime: Runtime, grant: Grant) -> None:
+    """Have the sweeper look whether the service of a grant that is over was told."""
+    at = runtime.clock.now() + runtime.settings.sweep_patience
+    await runtime.journal.dues.schedule(grant.owner, "grant", grant.connection, at)
+
+
+async def revoke(runtime: Runtime, connection: Connection, owner: str, grant: Grant) -> bool:
+    """Tell a service that a grant is over (RFC 7009). Return False if it is to be told again: it did not
+    answer. Raises nothing."""
+    if connection.revoke_url is None or not can_be_told(connection, grant):
+        return True
     try:
         tokens = await open_tokens(runtime, connection, owner, grant)
-        if tokens is None:
-            return
-        hint = "access_token" if tokens.refresh is None else "refresh_token"
-        form = {"token": tokens.refresh or tokens.access, "token_type_hint": hint}
-        await ask_endpoint(connection, runtime, connection.revoke_url, form)
+        if tokens is not None:
+            hint = "access_token" if tokens.refresh is None else "refresh_token"
+            form = {"token": tokens.refresh or tokens.access, "token_type_hint": hint}
+            await ask_endpoint(connection, runtime, connection.revoke_url, form)
     except LayoverError as error:
         logger.warning(
             "a service was not told that a grant is over",
             extra={"connection": grant.connection, "cause": type(error).__name__},
         )
+        return isinstance(error, TokenRefused) and not passes(error.code)
+    return True
 
 
 async def _once(
@@ -290,7 +310,7 @@ async def _ask_for_new(
         newest = await runtime.connections.grants.get(owner, connection.name)
     if newest is None:
         # Whoever removed it told the service of the tokens before these.
-        await revoke(runtime, connection, owner, renewed)
+        await give_up(runtime, connection, owner, renewed)
         return None
     # Another consent or renewal has replaced it: that one counts. To revoke these might end it as well.
     if newest.service != connection.service:
