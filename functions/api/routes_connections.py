@@ -1,4 +1,5 @@
-"""The caller's accounts at other services, with which agents work in the caller's name."""
+"""The caller's accounts at other services, with which agents work in the caller's name. Few deployments have
+some: a request of such a kind loads what it needs."""
 
 from typing import Annotated
 
@@ -9,11 +10,6 @@ from pydantic import Field
 from functions.api.bodies import Consented
 from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import responses
-from layover.plugins.reach.connections.bring import bring_consent
-from layover.plugins.reach.connections.consent import (
-    ask_for_consent,
-    list_connections,
-)
 from layover.values.base import Value
 from layover.values.grant import ConnectionView
 
@@ -43,6 +39,8 @@ class ConsentPage(Value):
     responses=responses(200, Connections, "All of them, by name"),
 )
 def get_connections() -> Response[str]:
+    from layover.plugins.reach.connections.consent import list_connections
+
     items = call_of(router).do(list_connections)
     return answer_json(Connections(items=tuple(items)), headers={"Cache-Control": "no-store"})
 
@@ -57,6 +55,8 @@ def get_connections() -> Response[str]:
     responses=responses(200, ConsentPage, "Where to send the caller's browser", (404, 429)),
 )
 def connect(name: str) -> Response[str]:
+    from layover.plugins.reach.connections.consent import ask_for_consent
+
     page = call_of(router).do(ask_for_consent, name)
     return answer_json(ConsentPage(**page), headers={"Cache-Control": "no-store"})
 
@@ -85,4 +85,6 @@ def disconnect(name: str) -> Response[str]:
     responses=responses(200, ConnectionView, "The account is connected", (400, 404, 409, 413)),
 )
 def post_consent(body: Annotated[Consented, Body()]) -> Response[str]:
+    from layover.plugins.reach.connections.bring import bring_consent
+
     return answer_json(call_of(router).act(bring_consent, body.code, body.state))

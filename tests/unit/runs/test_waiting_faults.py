@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, Limits, Memory, ObservationalMemory, tool
+from layover import Agent, Approval, Limits, Memory, ObservationalMemory, tool
 from layover.errors import ModelError, RetryableError
 from layover.files.store import Files, thread_file_facts
 from layover.inmemory.model import ScriptedModel, call, calls, say
@@ -40,6 +40,20 @@ async def pay(amount: float) -> str:
 @tool(needs_approval=True, to_message=lambda result: {"name": "receipt", "data": result})
 async def bill(amount: float) -> str:
     """Bill, with a receipt for the person."""
+    return f"billed {amount:g}"
+
+
+KEPT = Approval(by=["all"], requester=True, when_edited="keep")
+MEMBER = Actor(sub=ANN, groups=frozenset({"all"}))
+
+
+@tool(
+    name="bill",
+    needs_approval=KEPT,
+    to_message=lambda result: {"name": "receipt", "data": result},
+)
+async def bill_on(amount: float) -> str:
+    """Bill, also if the wish was left for another branch."""
     return f"billed {amount:g}"
 
 
@@ -266,13 +280,14 @@ async def test_a_message_of_a_tool_of_a_run_that_ends_set_aside_is_in_the_conver
 
 
 async def test_a_run_goes_on_in_its_own_branch_if_the_others_chose_another() -> None:
-    bench = bench_of(say("Hello."), call("bill", amount=7), say("It rains."), say("Billed."))
+    replies = say("Hello."), call("bill", amount=7), say("It rains."), say("Billed.")
+    bench = bench_of(*replies, tools=[bill_on])
     start = await bench.go("hi")
     first = await waits(bench)
     second = await bench.start("weather?", parent_id=start.messages[-1].id)
     await bench.drive(second)
     assert await both(bench) == ["hi", "Hello.", "weather?", "It rains."]
-    await bench.answer(first, "call_1", "approve")
+    await bench.answer(first, "call_1", "approve", actor=MEMBER)
     assert await both(bench) == [
         "hi",
         "Hello.",

@@ -37,15 +37,20 @@ async def disconnect(
     while (grant := await grants.get(owner, name)) is not None:
         # As it was read: a renewal may have brought other tokens meanwhile, which the service has to know.
         if connection is None or not can_be_told(connection, grant):
-            if await grants.remove(grant):
-                return True
-        elif await _set_apart(runtime, grant):
-            if await _tell(runtime, connection, owner, name):
-                for due in await runtime.journal.dues.of(owner, "grant"):
-                    if due.name == name:
-                        await runtime.journal.dues.remove(due)
+            is_over = await grants.remove(grant)
+        else:
+            is_over = await _set_apart(runtime, grant)
+            if is_over and await _tell(runtime, connection, owner, name):
+                await _forget_due(runtime, owner, name)
+        if is_over:
             return True
     return False
+
+
+async def _forget_due(runtime: Runtime, owner: str, name: str) -> None:
+    for due in await runtime.journal.dues.of(owner, "grant"):
+        if due.name == name:
+            await runtime.journal.dues.remove(due)
 
 
 async def _set_apart(runtime: Runtime, grant: Grant) -> bool:
