@@ -310,6 +310,7 @@ class Consented(Body):
 class Extend(Body):
     """Let a waiting call expire later."""
 
+    attempt: Attempt
     expires_at: Annotated[
         Moment,
         Field(description="Later than now and than before, within a year of the request."),

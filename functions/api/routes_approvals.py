@@ -209,15 +209,17 @@ def resume(
         "It expired then already",
     ),
 )
-def extend_call(run_id: str, tool_call_id: str, body: Extend) -> Response[str]:
-    call = call_of(router)
-    run, again = call.act(extend, run_id, tool_call_id, body.expires_at)
+def extend_call(
+    run_id: str, tool_call_id: str, body: Annotated[Extend | None, Body()] = None
+) -> Response[str]:
+    call, wish = call_of(router), _body_of(body)
+    run, again = call.act(extend, run_id, tool_call_id, wish.expires_at, attempt=wish.attempt)
     return answer_run(call, run, 200 if again else 202)
 
 
 def _body_of(body: T | None) -> T:
     """Return the body. Raises InvalidRequest if there is none: the framework would not name the attempt,
-    which every decision needs."""
+    which every answer to a call needs."""
     if body is None:
         missing = {"loc": ("body", "attempt"), "msg": "Field required", "type": "missing"}
         raise wrong_fields([missing], {})

@@ -48,7 +48,7 @@ FIELDS = {
 }
 """Fields that mean the same in every schema."""
 MISSING = {
-    "attempt": "send the attempt that you decide about: the `attempt` of the call where you saw it (in "
+    "attempt": "send the attempt that it is about: the `attempt` of the call where you saw it (in "
     "`pending` of the run, or in `GET /approvals`)",
 }
 """Words for a required field that is missing: the value to send, and its place."""
@@ -66,7 +66,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "deny_call": {"attempt": 1, "reason": "too late"},
     "resume_call": {"attempt": 1, "data": {"slot": "Monday 9:00"}},
-    "extend_call": {"expires_at": "2030-01-31T12:00:00Z"},
+    "extend_call": {"attempt": 1, "expires_at": "2030-01-31T12:00:00Z"},
     "decide_calls": {"items": [{**_CALL, "decision": "approve", "attempt": 1, "reason": "small"}]},
     "decide_by_link": {"decision": "approve", "reason": "small"},
     "cancel_any_runs": {"ids": ["run_01JX"], "reason": "the provider is down"},

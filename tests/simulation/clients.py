@@ -578,7 +578,7 @@ class _Act:
         assert call.expires_at is not None
         at = call.expires_at + timedelta(seconds=self._dice.choice([5, 60]))
         self._world.note("extend", call.tool_call_id)
-        body = {"expires_at": at.isoformat()}
+        body = {"attempt": call.attempt, "expires_at": at.isoformat()}
         await self._send("POST", f"{path_of(call)}/extend", body, by=self._actor(call))
 
     async def answer(self) -> None:

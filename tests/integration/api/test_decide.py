@@ -404,7 +404,7 @@ def test_link_lasts_as_long_as_its_call_and_then_tells_that_nobody_decided(api: 
 def extended(api: Api, run: Run, days: int) -> None:
     at = bench(api).clock.now() + timedelta(days=days)
     finance = Actor(sub=BEA.id, groups=frozenset({"finance"}))
-    api.do(extend(bench(api).runtime, finance, run.id, "c1", at))
+    api.do(extend(bench(api).runtime, finance, run.id, "c1", at, attempt=1))
 
 
 @pytest.mark.parametrize("body", [APPROVE, {"decision": "deny"}, {**APPROVE, "reason": "late"}])

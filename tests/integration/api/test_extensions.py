@@ -31,7 +31,8 @@ def after(api: Api, delay: timedelta) -> str:
 
 def extend(api: Api, run: Run | str, expires_at: Any, **who: Any) -> Any:
     run_id = run if isinstance(run, str) else run.id
-    return api.post(f"/runs/{run_id}/tool-calls/c1/extend", {"expires_at": expires_at}, **who)
+    body = {"attempt": 1, "expires_at": expires_at}
+    return api.post(f"/runs/{run_id}/tool-calls/c1/extend", body, **who)
 
 
 def expiry(api: Api, run: Run) -> str:
@@ -68,6 +69,20 @@ def test_what_is_no_time_is_refused(api: Api, text: Any) -> None:
     run = waiting(api)
     extend(api, run, text).problem(422, "invalid-request")
     api.post(f"/runs/{run.id}/tool-calls/c1/extend", {}).problem(422, "invalid-request")
+
+
+@pytest.mark.parametrize("who", [{}, OPERATOR, MEMBER], ids=["owner", "operator", "approver"])
+def test_more_time_is_given_to_the_attempt_that_was_seen_only(api: Api, who: Any) -> None:
+    """A repetition whose first answer was lost meets a request that was made since."""
+    run = waiting(api, **({"approval": FINANCE} if who else {}))
+    url = f"/runs/{run.id}/tool-calls/c1/extend"
+    body = {"attempt": 2, "expires_at": after(api, TWO_DAYS)}
+    problem = api.post(url, body, **who).problem(409, "decision-already-made")
+    assert "attempt 1 of the call waits, not 2" in problem["detail"]
+    for said in ({"expires_at": body["expires_at"]}, {}, None):
+        errors = api.post(url, said, **who).problem(422, "invalid-request")["errors"]
+        assert ["body", "attempt"] in [each["loc"] for each in errors]
+    assert "approval-extended" not in str(api.get(f"/runs/{run.id}/events").json["items"])
 
 
 def test_a_call_that_never_expires_is_not_cut_short(api: Api) -> None:

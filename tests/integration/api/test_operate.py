@@ -495,7 +495,7 @@ def do(api: Api, path: str, run_id: str) -> Any:
     """Do it, as an operator who has no other right to this run; a backend names the owner where it has to."""
     if path.startswith("/operate"):
         return act(api, path.rpartition("/")[2], run_id, reason=None if "redrive" in path else "r")
-    body = {"expires_at": stamp(api.world.clock.now() + timedelta(days=9))}
+    body = {"attempt": 1, "expires_at": stamp(api.world.clock.now() + timedelta(days=9))}
     who: dict[str, Any] = {"sub": BOB, "scope": OPERATE}
     if "redrive" in path:
         who = {"sub": SHOP, "scope": f"{OPERATE} layover/act-as", "headers": named(ANN)}
@@ -530,7 +530,7 @@ def test_who_may_extend_a_call_without_being_an_operator_does_no_deed(api: Api) 
     expires_at = api.world.clock.now() + timedelta(days=1)
     run, call = api.do(api.world.suspended(expires_at=expires_at))
     api.do(api.world.token(call))
-    body = {"expires_at": stamp(api.world.clock.now() + timedelta(days=9))}
+    body = {"attempt": 1, "expires_at": stamp(api.world.clock.now() + timedelta(days=9))}
     url = f"/runs/{run.id}/tool-calls/c1/extend"
     assert api.post(url, body, sub=ANN, scope=OPERATE).status == 202
     assert operations(api) == []

@@ -39,7 +39,7 @@ def calls_of(thread: str, run: str, call_id: str) -> list[tuple[str, str, Any]]:
         ("POST", f"{decision}/approve", {"attempt": 1}),
         ("POST", f"{decision}/deny", {"attempt": 1}),
         ("POST", f"{decision}/resume", {"attempt": 1, "data": {}}),
-        ("POST", f"{decision}/extend", {"expires_at": "2999-01-31T12:00:00Z"}),
+        ("POST", f"{decision}/extend", {"attempt": 1, "expires_at": "2999-01-31T12:00:00Z"}),
     ]
 
 

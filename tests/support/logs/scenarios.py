@@ -332,7 +332,7 @@ async def extended() -> list[Json]:
     run_id = await world.start(stream=True)
     await world.drive(run_id)
     later = world.clock.now() + timedelta(days=2)
-    await extend(world.plain, Actor(sub=ANN), run_id, "call_1", later)
+    await extend(world.plain, Actor(sub=ANN), run_id, "call_1", later, attempt=1)
     world.clock.advance(timedelta(days=1))
     await world.answer(run_id, "call_1", APPROVE)
     return await _told(world, run_id)

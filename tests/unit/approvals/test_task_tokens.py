@@ -176,7 +176,7 @@ async def test_a_call_with_more_time_waits_on_after_the_state_machines_time_out(
     run = await suspended(bench)
     await bench.wait(run.id, "call_1", "first")
     later = bench.clock.now() + timedelta(hours=3)
-    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later)
+    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later, attempt=1)
     bench.clock.advance(timedelta(hours=1))
     timeout = {"Error": "States.Timeout", "Cause": ""}
     item = await bench.branch(run.id, "call_1", timeout)
@@ -197,7 +197,7 @@ async def test_the_only_call_with_more_time_waits_on_after_the_time_out_and_is_t
     bench = ledger.bench(call("pay", amount=1), say("ok"))
     run = await suspended(bench)
     later = bench.clock.now() + timedelta(hours=3)
-    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later)
+    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later, attempt=1)
     bench.clock.advance(timedelta(hours=1))
     answer = await bench.hear(run.id, "call_1", {"Error": "States.Timeout", "Cause": ""})
     assert answer["status"] == "suspended"
@@ -215,7 +215,7 @@ async def test_a_call_that_waits_anew_has_its_own_time(ledger: Ledger) -> None:
     bench = Bench(with_tools(ledger.bench().agent, reserve), [call("reserve"), say("ok")])
     run = await suspended(bench)
     later = bench.clock.now() + timedelta(days=3)
-    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later)
+    await extend(bench.plain, Actor(sub=ANN), run.id, "call_1", later, attempt=1)
     await bench.answer(run.id, "call_1", "resume", data={"slot": "full"})
     again = await bench.call(run.id, "call_1")
     assert (again.attempt, again.undecided, again.extended_to) == (2, True, None)

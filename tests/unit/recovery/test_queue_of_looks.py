@@ -133,9 +133,8 @@ async def test_a_call_that_expires_later_since_it_was_read_goes_on_waiting() -> 
     bench, run_id = await ready(expires_after=90 * MINUTE)
     read = await bench.call(run_id, "call_1")
     later = bench.clock.now() + 10 * HOUR
-    await extend(
-        bench.plain, Actor(sub="bea", groups=frozenset({"finance"})), run_id, "call_1", later
-    )
+    bea = Actor(sub="bea", groups=frozenset({"finance"}))
+    await extend(bench.plain, bea, run_id, "call_1", later, attempt=1)
     bench.clock.advance(2 * HOUR)
     await expire_due(bench.plain, await bench.meta(run_id), [read])
     assert (await bench.call(run_id, "call_1")).decision is None

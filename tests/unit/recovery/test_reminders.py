@@ -222,7 +222,7 @@ async def test_more_time_brings_the_reminders_that_the_first_expiry_left_out() -
     bench, run_id = await asked(expires_after=90 * MINUTE)
     await swept(bench, HOUR)
     later = bench.clock.now() + timedelta(days=1)
-    await extend(bench.plain, BEA, run_id, "call_1", later)
+    await extend(bench.plain, BEA, run_id, "call_1", later, attempt=1)
     await swept(bench, HOUR)
     assert sent(bench) == [1, 2]
 

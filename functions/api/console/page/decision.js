@@ -211,7 +211,7 @@ function MoreTime({ pending, prefix, close, onDecided }) {
   const expiry = Date.parse(pending.expires_at);
   const extend = (date) => action.run(async () => {
     form.current.focus();
-    await post(`${pathOf(pending)}/extend`, { expires_at: date.toISOString() });
+    await post(`${pathOf(pending)}/extend`, { attempt: pending.attempt, expires_at: date.toISOString() });
     decided();
     onDecided?.();
     close();

@@ -20,33 +20,45 @@ MAX_WAIT = timedelta(seconds=A_YEAR)
 
 
 async def extend(
-    runtime: Runtime, actor: Actor, run_id: str, tool_call_id: str, expires_at: datetime
+    runtime: Runtime,
+    actor: Actor,
+    run_id: str,
+    tool_call_id: str,
+    expires_at: datetime,
+    *,
+    attempt: int,
 ) -> tuple[Run | RunGlimpse, bool]:
-    """Let the call expire later. Return the run, or what an approver sees of another's run, and whether it
-    expired then already (a repetition changes nothing). Whoever may decide the call may do it, and operators.
-    Raises what `decide` raises, and InvalidRequest for a time that gives the call no more time, or more than
-    a year."""
+    """Let the call expire later, if it still waits for the attempt that the actor saw. Return the run, or
+    what an approver sees of another's run, and whether it expired then already (a repetition changes
+    nothing). Whoever may decide the call may do it, and operators. Raises what `decide` raises, and
+    InvalidRequest for a time that gives the call no more time, or more than a year."""
     try:
         snapshot, call = await find_call(runtime, actor, run_id, tool_call_id)
     except (NotFound, NotAnApprover):
         if not is_operator(runtime, actor):
             raise
     else:
-        return await _extend(runtime, actor, snapshot, call, expires_at)
+        return await _extend(runtime, actor, snapshot, call, expires_at, attempt=attempt)
     snapshot, call = await find_call(runtime, actor, run_id, tool_call_id, operates=True)
     return await as_operator(
         runtime,
         actor,
         Deed(OperationKind.EXTEND, snapshot.meta),
-        lambda: _extend(runtime, actor, snapshot, call, expires_at),
+        lambda: _extend(runtime, actor, snapshot, call, expires_at, attempt=attempt),
     )
 
 
 async def _extend(
-    runtime: Runtime, actor: Actor, snapshot: RunSnapshot, call: CallRecord, expires_at: datetime
+    runtime: Runtime,
+    actor: Actor,
+    snapshot: RunSnapshot,
+    call: CallRecord,
+    expires_at: datetime,
+    *,
+    attempt: int,
 ) -> tuple[Run | RunGlimpse, bool]:
     while True:
-        suspension = check_open(runtime, snapshot, call)
+        suspension = check_open(runtime, snapshot, call, attempt)
         if call.extended_to == expires_at:
             return view_for(runtime, actor, snapshot), True
         now = runtime.clock.now()
