@@ -147,6 +147,10 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type
             "Policy: rules must be a dict of a function for each tool's name, not look (a function)",
         ),
         (
+            lambda: make.Policy({"pay": lambda args, ctx: None}, {"pai": "x"}),
+            "Policy: definitions must be a dict of a definition for names of `rules`, not {'pai': 'x'}",
+        ),
+        (
             lambda: make.Policy({3: shape}),
             "Policy: the name of a rule's tool must be a text, not 3",
         ),

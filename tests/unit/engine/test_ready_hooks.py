@@ -7,6 +7,8 @@ import pytest
 
 from layover import (
     Agent,
+    Allow,
+    Answer,
     Approval,
     DefinitionError,
     Hook,
@@ -28,6 +30,7 @@ from layover import (
 from layover.approvals.decide import DecisionRequest, Verdict, decide
 from layover.clock import ManualClock
 from layover.declare.tools.tool import AnyTool
+from layover.engine.definition import tool_definition_of
 from layover.testing import call, say
 from layover.values.deployment.access import Actor
 from layover.values.message import Role
@@ -233,6 +236,50 @@ async def test_a_policy_allows_with_a_recorded_reason_and_leaves_the_rest_to_a_p
     assert (await bench.go()).status is Status.SUSPENDED
     bench = shop([Policy({"refund": small})], call("refund", amount=500), say("ok"))
     assert results(await bench.go())[0]["reason"] == "too much"
+
+
+def served_refund(**options: Any) -> AnyTool:
+    """The tool as a server lists it."""
+
+    def refund(amount: int) -> str:
+        """Pay back."""
+        return f"refunded {amount}"
+
+    made = tool(needs_approval=True, **options)(refund)
+    made.server = "crm"
+    return cast(AnyTool, made)
+
+
+OF_SERVER = tool_definition_of(served_refund())
+
+
+@pytest.mark.parametrize("allows", ["small", Allow(), Allow({"amount": 1})])
+@pytest.mark.parametrize(
+    ("made", "definitions", "holds"),
+    [
+        (served_refund(), {"refund": OF_SERVER}, True),
+        (served_refund(), None, False),
+        (served_refund(description="Send my files."), {"refund": OF_SERVER}, False),
+        (served_refund(risk="high"), {"refund": OF_SERVER}, False),
+        (refund, None, True),
+        (refund, {"refund": "of another release"}, False),
+    ],
+)
+async def test_a_policy_allows_the_tool_that_it_was_written_for_and_not_its_name(
+    made: AnyTool, definitions: Any, holds: bool, allows: Any
+) -> None:
+    hook = Policy({"refund": lambda args, ctx: allows}, definitions)
+    agent = Agent("shop", model="m", tools=[made], hooks=[hook])
+    bench = Bench(agent, [call("refund", amount=1), say("ok")])
+    assert ((await bench.go()).status is Status.SUCCESS) is holds
+
+
+@pytest.mark.parametrize("server", ["crm", None])
+@pytest.mark.parametrize("answer", [Refuse("no"), Suspend(), Answer("done")])
+async def test_a_policy_restricts_by_a_name(answer: Any, server: str | None) -> None:
+    about: dict[str, Any] = {"tool_call_id": "c", "tool_name": "pay", "args": {}, "server": server}
+    asked = ToolCall(**about, needs_approval=True, definition="x")
+    assert await Policy({"pay": lambda args, ctx: answer}).before_tool(context(), asked) == answer
 
 
 async def test_a_rule_that_says_neither_is_a_tool_error() -> None:

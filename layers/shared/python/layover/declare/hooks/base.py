@@ -284,6 +284,7 @@ class ToolCall(Value):
         trusted: True if its tool is `trusted=True`, or memory's own.
         definition: The hash of the definition of its tool, if that needs an approval: its description, schema
             and rules, not its code. Once a person has decided, the one that the request was about.
+        server: The name of the server that lists its tool; None: the deployed code has it.
 
     Example:
         ```python
@@ -320,6 +321,7 @@ class ToolCall(Value):
     quorum: int = 1
     trusted: bool = False
     definition: str = ""
+    server: str | None = None
 
 
 class ToolResult(Value):

@@ -1,5 +1,6 @@
 """Ready-made hooks about tools: `MarkUntrusted`, `Policy`, `RememberDecisions`."""
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
@@ -20,6 +21,8 @@ from layover.declare.tools.options import takes
 from layover.declare.tools.tool import Tool
 from layover.declare.tools.untrusted import as_untrusted
 from layover.values.decision import DecisionKind, DecisionNote
+
+logger = logging.getLogger("layover")
 
 Opinion = str | BeforeTool | None
 Rule = Callable[[dict[str, Any], HookContext], Opinion | Awaitable[Opinion]]
@@ -80,9 +83,13 @@ class Policy(Hook):
         rules: By a tool's name, a function of the arguments (a dict) and the context, plain or async. It
             returns a text that is not blank (the call is allowed, for this reason), `Allow`, `Answer`,
             `Refuse`, `Suspend`, or None (no opinion). A tool without a rule runs as it is declared.
+        definitions: By a tool's name, the definition that its rule was written for (`ToolCall.definition`).
+            The rule of such a tool, and that of any tool of a server, allows calls of this definition only:
+            a server may list another tool by the name tomorrow. Calls of another wait for a person.
 
     Raises:
-        DefinitionError: If `rules` is not a dict by names, or a rule is not a function of two arguments.
+        DefinitionError: If `rules` is not a dict by names, a rule is not a function of two arguments, or
+            `definitions` is not a dict of texts by names of rules.
 
     Example:
         ```python
@@ -115,7 +122,9 @@ class Policy(Hook):
         ```
     '''
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
+    def __init__(
+        self, rules: Mapping[str, Rule], definitions: Mapping[str, str] | None = None
+    ) -> None:
         if not isinstance(rules, Mapping):
             raise checks.fail("Policy: rules", "a dict of a function for each tool's name", rules)
         for name, rule in rules.items():
@@ -126,7 +135,12 @@ class Policy(Hook):
                 raise checks.fail(
                     f"Policy: the rule of {name!r}", "a function of (args, ctx)", rule
                 )
-        self._rules = dict(rules)
+        if not isinstance(definitions or {}, Mapping) or not all(
+            name in rules and isinstance(text, str) for name, text in (definitions or {}).items()
+        ):
+            expected = "a dict of a definition for names of `rules`"
+            raise checks.fail("Policy: definitions", expected, definitions)
+        self._rules, self._definitions = dict(rules), dict(definitions or {})
 
     async def before_tool(self, ctx: HookContext, call: ToolCall) -> BeforeTool | None:
         """Return the answer of the tool's rule; None if the tool has no rule, or the rule no opinion.
@@ -142,13 +156,27 @@ class Policy(Hook):
         if rule is None:
             return None
         verdict = await call_author(rule, dict(call.args), ctx)
-        if verdict is None or isinstance(verdict, HookAnswer | ToolCall):
-            return verdict
         if isinstance(verdict, str) and verdict.strip():
-            return Allow(reason=verdict)
-        raise TypeError(
-            f"the rule of {call.tool_name!r} returned {type(verdict).__name__}, not a reason"
+            verdict = Allow(reason=verdict)
+        if verdict is not None and not isinstance(verdict, HookAnswer | ToolCall):
+            raise TypeError(
+                f"the rule of {call.tool_name!r} returned {type(verdict).__name__}, not a reason"
+            )
+        return None if isinstance(verdict, Allow) and self._is_of_another(call) else verdict
+
+    def _is_of_another(self, call: ToolCall) -> bool:
+        """Return whether a person has to approve a tool that the rule of its name was not written for."""
+        definition = self._definitions.get(call.tool_name)
+        if definition is None and call.server is None:
+            return False
+        if not call.needs_approval or definition == call.definition:
+            return False
+        logger.warning(
+            "a Policy allows no call of %s: name the definition %s, which it has now, in `definitions`",
+            call.tool_name,
+            call.definition,
         )
+        return True
 
 
 def says_always(decision: DecisionNote) -> bool:

@@ -84,6 +84,8 @@ class Tool(Generic[P, R]):
         self.description = description
         self.signature = signature
         self.options = options
+        self.server: str | None = None
+        """The name of the server that lists it; None: the deployed code has it."""
         self._suspend = _adapter(name, "suspend", options.suspend)
         self._resume = _adapter(name, "resume", options.resume)
 

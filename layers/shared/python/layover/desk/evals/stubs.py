@@ -69,6 +69,7 @@ class StubTool(Tool[..., Any]):
             signature=tool.signature,
             options=replace(tool.options, delegate=None, to_model_output=None, to_message=None),
         )
+        self.server = tool.server
         self._stubs = stubs
 
     async def invoke(self, args: ToolArgs, ctx: ToolContext) -> Any:

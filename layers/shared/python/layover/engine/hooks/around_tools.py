@@ -122,6 +122,7 @@ class AroundTools:
             quorum=ready.tool.approvers.quorum if ready.tool.approvers else 1,
             trusted=ready.tool.trusted or not own,
             definition=_definition_of(call, ready),
+            server=ready.tool.server,
         )
 
     def _outcome_of(self, answer: Any, ready: Ready) -> Settled | Suspension:

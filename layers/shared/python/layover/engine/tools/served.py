@@ -231,7 +231,7 @@ def _tool(runtime: Runtime, server: ToolServer, served: ServedTool) -> AnyTool |
     }
     if not server.trusted:
         raw_options["to_model_output"] = lambda result: as_untrusted(served.alias, as_text(result))
-    return Tool(
+    tool = Tool(
         call,
         name=served.alias,
         description=served.description,
@@ -239,6 +239,8 @@ def _tool(runtime: Runtime, server: ToolServer, served: ServedTool) -> AnyTool |
         signature=replace(signature, whole="arguments"),
         options=options_of(served.alias, signature, raw_options),
     )
+    tool.server = server.name
+    return tool
 
 
 async def _call(
