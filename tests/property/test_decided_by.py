@@ -12,6 +12,12 @@ from layover.approvals.decide import Verdict
 from layover.clock import ManualClock
 from layover.desk.cli.chat.calls import signature
 from layover.desk.local.terminal.lines import waiting
+from layover.plugins.fronts.protocols.mcp_tools import (
+    agent_tool,
+    decision_request,
+    run_result,
+    run_tool,
+)
 from layover.plugins.people.channels.mail.mails import write_mail
 from layover.plugins.people.channels.slack.block_kit import FORMS, CallRef
 from layover.plugins.people.channels.slack.forms import form_view
@@ -22,6 +28,8 @@ from layover.plugins.people.words import MAX_ARGUMENT, MISSING, value_text
 from layover.values.channels import Channels
 from layover.values.decision import ApprovalRule
 from layover.values.runs.run import SuspensionKind
+from layover.values.runs.status import Status
+from layover.values.runs.views import Run
 from layover.values.text import show
 from support.examples import examples, share
 from support.slack import LINKS, buttons, make_notice, visible
@@ -144,6 +152,46 @@ def test_terminals_have_every_argument_or_no_command(args: dict[str, Any]) -> No
     whole = show(json.dumps(args, ensure_ascii=False))
     assert whole in line.translate(_ISOLATES) or "curl" not in line
     assert not _BARE.search(line + asked)
+
+
+@examples(10_000 // share(25))
+@given(HOSTILE_ARGS, _HOSTILE, st.sampled_from(SuspensionKind))
+def test_clients_of_mcp_are_led_to_the_page_and_decide_nothing(
+    args: dict[str, Any], summary: str, kind: SuspensionKind
+) -> None:
+    call = make_notice(ManualClock(), args=args, payload=args, summary=summary).call
+    pending = call.model_copy(update={"kind": kind, "approval": None})
+    run = Run.model_construct(
+        id="run_1",
+        thread_id="t1",
+        agent="shop",
+        status=Status.SUSPENDED,
+        pending=(pending,),
+        text="",
+        output=None,
+        error=None,
+    )
+    result = run_result(run, "get_run", LINKS.console)
+    asked = decision_request(run, LINKS.console)["inputRequests"]["decision"]["params"]
+    seen = json.dumps([result, asked], ensure_ascii=False)
+    assert not _BARE.search(seen)
+    # No argument is there whole, so an answer has nothing to say: its user decides on the page.
+    assert all(name in ("message", "thread_id", "run_id") for name in fields_of_tools())
+    assert asked.keys() == {"mode", "message", "url"}
+    assert (asked["mode"], asked["url"]) == ("url", LINKS.console)
+    assert asked["message"].endswith("You decide on this page, which shows all of it.")
+    assert result["structuredContent"]["url"] == LINKS.console
+    text = result["content"][0]["text"]
+    assert text.startswith("This waits for a person. No tool here can decide it:\n- ")
+    # One line a call, whatever its words are.
+    assert len(text.splitlines()) == 4
+    assert text.splitlines()[2] == f"The user decides at {LINKS.console}"
+
+
+def fields_of_tools() -> list[str]:
+    """What a client may say to any tool."""
+    tools = [agent_tool("shop", None), run_tool("get_run")]
+    return [name for each in tools for name in each["inputSchema"]["properties"]]
 
 
 @examples(200)

@@ -2,7 +2,7 @@ import { h, render } from "./vendor/preact.mjs";
 import { useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
 import htm from "./vendor/htm.mjs";
 import { toJson } from "./numbers.js";
-import { reveal, show } from "./seen.js";
+import { reveal, show, showJson } from "./seen.js";
 import { S } from "./strings.js";
 
 const seen = (child) => (typeof child === "string" ? reveal(child) : Array.isArray(child) ? child.map(seen) : child);
@@ -132,7 +132,7 @@ export function shown(value) {
 }
 
 /** A value as a person decides by it. */
-export const decidable = (value) => (typeof value === "string" ? show(value) : toJson(value, 2));
+export const decidable = (value) => (typeof value === "string" ? show(value) : showJson(toJson(value, 2)));
 
 /** A short time for lists, with a long one as its title. `exact`: with the hour, also of another day. */
 export function Time({ at, exact }) {

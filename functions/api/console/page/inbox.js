@@ -2,6 +2,7 @@ import { all, decided, get, id, post } from "./api.js";
 import { Edits, editsOf } from "./calls.js";
 import { Circumstances, Decision, Facts, Votes, hasVoted } from "./decision.js";
 import { Empty, Loading, Main, Time, Trouble, html, useAction, useCallback, useEffect, useLoaded, useRef, useState } from "./dom.js";
+import { show } from "./seen.js";
 import { S } from "./strings.js";
 
 const LOOK_MS = 8000;
@@ -139,7 +140,7 @@ function Several({ items, picked, setAll, onRefused, reload }) {
   const needed = picked.some((item) => item.approval?.reason_required);
   const kindOf = (item) => `${item.agent} ${item.tool_name}`;
   const alike = picked.length && picked.every((item) => kindOf(item) === kindOf(picked[0])) ? items.filter((item) => item.kind === "approval" && kindOf(item) === kindOf(picked[0])) : [];
-  const send = (decision, question) => confirm(question(picked.map(nameOf))) && action.run(async () => {
+  const send = (decision, question) => confirm(question(picked.map((item) => show(nameOf(item))))) && action.run(async () => {
     onRefused(await decideAll(picked, decision, reason.trim()));
     setReason("");
     setAll(picked, false);

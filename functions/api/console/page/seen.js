@@ -1,7 +1,8 @@
 /** Texts as a person can decide by them: what Python's `values.text` does for messages and terminals, for pages. */
 
 const OUR_MARKS = /‹(?=U\+|[0-9])|⏎/g;
-const BLANKS = /^[^\S\n]+|[^\S\n]+$|[^\S\n]{20,}/gm;
+const BLANKS = /^[^\S\n\ufeff]+|[^\S\n\ufeff]+$|[^\S\n\ufeff]{20,}/gm, GAPS = /(\S)([^\S\n\ufeff]{20,})/g;
+const OTHER_ENDS = /[\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
 /** Controls apart from ends of lines and tabs, what turns the direction of others, and letters without ink. */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Default_Ignorable_Code_Point}\u2800\ufff0-\ufffb\u{16fe4}\u{1d159}]/u;
 const EACH_HIDDEN = new RegExp(HIDDEN.source, "gu");
@@ -26,11 +27,16 @@ export function reveal(text) {
   return text.replace(/\r\n/g, "\n").replace(EACH_HIDDEN, (char, at, whole) => (char === "\n" || char === "\t" || isNeeded(char, at, whole) ? char : number(char)));
 }
 
+const counted = (blanks) => `‹${blanks.length} blank${blanks.length === 1 ? "" : "s"}›`;
+
+/** A value as JSON of ours, in which the ends of lines are ours, too: what its texts have of marks and gaps is told apart. */
+export const showJson = (json) => reveal(json.replace(OUR_MARKS, number).replace(OTHER_ENDS, number).replace(GAPS, (_, before, blanks) => before + counted(blanks)));
+
 /** A value's text: `reveal`, with a mark at the end of each line and the number of blanks that nobody sees or counts, so
  *  that no part of it passes for something that stands next to it. */
 export function show(text) {
-  const marked = text.replace(OUR_MARKS, number).replace(/\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]/g, "\n");
+  const marked = text.replace(OUR_MARKS, number).replace(/\r\n/g, "\n").replace(OTHER_ENDS, "\n");
   const isIndent = (blanks, at, whole) => at > 0 && whole[at - 1] === "\n" && at + blanks.length < whole.length && whole[at + blanks.length] !== "\n" && blanks.length < 20;
-  const counted = marked.replace(BLANKS, (blanks, at, whole) => (isIndent(blanks, at, whole) ? blanks : `‹${blanks.length} blank${blanks.length === 1 ? "" : "s"}›`));
-  return reveal(counted).replace(/\n/g, "⏎\n");
+  const gaps = marked.replace(BLANKS, (blanks, at, whole) => (isIndent(blanks, at, whole) ? blanks : counted(blanks)));
+  return reveal(gaps).replace(/\n/g, "⏎\n");
 }
