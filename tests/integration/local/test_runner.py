@@ -23,7 +23,7 @@ from layover.desk.cli.main import app
 from layover.desk.local.aws.access_key import AccessKey
 from layover.desk.local.aws.clients import make_client
 from layover.desk.local.postgres_data import lives, pid_file
-from layover.desk.local.runner import Runner, RunnerFailed
+from layover.desk.local.runner import Runner, RunnerFailed, make_folders
 from layover.keys import META, Keys
 
 from .conftest import TOYS, eventually, settings_for, variables_for
@@ -389,3 +389,12 @@ def test_environment_variables_of_a_real_account_stay_outside(folder: Path) -> N
         *("AWS_MAX_ATTEMPTS", "MY_TOOL_KEY", "LAYOVER_MODEL", "PATH")
     }
     assert given["LAYOVER_AGENTS"] == "mine"
+
+
+def test_new_data_folder_is_ignored_by_git_and_one_that_was_there_is_not(tmp_path: Path) -> None:
+    """`--data .` must not hide a repository."""
+    for new in (tmp_path / "kept" / "here", tmp_path):
+        make_folders(new)
+        make_folders(new)
+    assert (tmp_path / "kept" / "here" / ".gitignore").read_text() == "*\n"
+    assert not (tmp_path / ".gitignore").exists()

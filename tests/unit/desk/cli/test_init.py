@@ -77,8 +77,47 @@ def test_file_that_is_there_is_left_as_it_is_and_said(tmp_path: Path) -> None:
 
 def test_link_that_leads_nowhere_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / ".env.example").symlink_to(tmp_path / "elsewhere")
-    assert make_project(tmp_path, "support").left == (".env.example",)
+    assert make_project(tmp_path, "support").left == {".env.example": ()}
     assert not (tmp_path / "elsewhere").exists()
+
+
+IGNORED = (".env", ".venv/", ".layover/", ".pytest_cache/", "__pycache__/")
+BUILT = ("build/", "cdk.out/", "node_modules/")
+PIN = f"layover[local,cdk]=={__version__}"
+
+
+@pytest.mark.parametrize(
+    ("name", "mine", "lacks"),
+    [
+        (".gitignore", "node_modules/\n*.log\n", (*IGNORED, *BUILT[:2])),
+        (".gitignore", "\ufeff.env\r\n/.layover/\r\n", (".venv/", *IGNORED[3:], *BUILT)),
+        (".gitignore", ".env*\n!.env.example\n.layover\n.*cache\n**/.venv\n__*\n", BUILT),
+        (".gitignore", ".*\n!.env\n", (".env", "__pycache__/", *BUILT)),
+        (".gitignore", "# .env\n.env.local\nsecrets.env\n", (*IGNORED, *BUILT)),
+        (".gitignore", "*\n", ()),
+        ("requirements.txt", "httpx==0.28.1\n", (PIN,)),
+        ("requirements.txt", "layover-extras[cdk,local]\n", (PIN,)),
+        ("requirements.txt", "layover[local]\n", (PIN,)),
+        ("requirements.txt", "# layover[local,cdk]\n", (PIN,)),
+        ("requirements.txt", "httpx\nlayover[cdk, local, otel] ~= 0.1  # as elsewhere\n", ()),
+        (
+            "infra/app.py",
+            "app = App()\n",
+            ('Layover(stack, "Agents", agents="agents", settings=settings)',),
+        ),
+        ("infra/app.py", "Layover(stack, 'Shop', agents='shop', settings=settings)\n", ()),
+        ("README.md", "mine", ()),
+    ],
+)
+def test_file_that_is_left_is_said_with_the_lines_that_the_project_needs(
+    name: str, mine: str, lacks: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The user's .gitignore without `.env` gives the key to git."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(mine.encode())
+    todo = f"; add to it: {'  '.join(lacks)}" if lacks else ""
+    said = call(tmp_path, "init", ".").stdout.splitlines()
+    assert f"left  {name}, which was there before{todo}" in said
 
 
 def test_project_is_never_made_twice(tmp_path: Path) -> None:

@@ -84,8 +84,9 @@ def init(
     outcome = scaffold.make_project(root, template)
     for path in outcome.written:
         print(f"made  {root / path}")
-    for path in outcome.left:
-        print(f"left  {root / path}, which was there before")
+    for path, lacking in outcome.left.items():
+        todo = f"; add to it: {'  '.join(lacking)}" if lacking else ""
+        print(f"left  {root / path}, which was there before{todo}")
     enter = "" if root.resolve() == Path.cwd() else f"cd {shlex.quote(name)} && "
     print(f"next: {enter}layover test && layover dev")
 

@@ -1,9 +1,11 @@
 """`layover init`: the files of a new project, from the templates next to this module."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,10 +32,11 @@ class NotMade(CommandFailed):
 
 @dataclass(frozen=True)
 class Made:
-    """The paths that were written, and those that were there before, relative to the project."""
+    """The paths that were written, and those that were there before with the template's lines that they
+    lack and the project needs, relative to the project."""
 
     written: tuple[str, ...]
-    left: tuple[str, ...]
+    left: Mapping[str, Sequence[str]]
 
 
 def template_names() -> list[str]:
@@ -51,16 +54,19 @@ def make_project(root: Path, template: str) -> Made:
     texts = dict(_texts(root.resolve().name, template))
     texts[FILE] = texts.pop(FILE)
     written: list[str] = []
-    left: list[str] = []
+    left: dict[str, Sequence[str]] = {}
     for name, text in texts.items():
         try:
-            (written if _write(root / name, text) else left).append(name)
+            if _write(root / name, text):
+                written.append(name)
+            else:
+                left[name] = _lacking(root / name, name, text)
         except OSError as error:
             raise NotMade(
                 f"{error.filename or root / name} cannot be written ({error.strerror}): "
                 f"{len(written)} files of the project are there; mend this and run the command again"
             ) from error
-    return Made(tuple(written), tuple(left))
+    return Made(tuple(written), left)
 
 
 def _texts(name: str, template: str) -> Iterator[tuple[str, str]]:
@@ -103,3 +109,42 @@ def _write(path: Path, text: str) -> bool:
             path.unlink()
         raise
     return True
+
+
+def _lacking(path: Path, name: str, text: str) -> Sequence[str]:
+    """Return the lines of the template that the project cannot do without, and that this file lacks."""
+    has = _NEEDED.get(name)
+    if has is None:
+        return ()
+    mine: list[str] = []
+    with suppress(OSError):
+        mine = path.read_text("utf-8-sig", errors="replace").splitlines()
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return [line for line in lines if not has(mine, line)]
+
+
+def _ignores(lines: Sequence[str], name: str) -> bool:
+    """Return whether git ignores a file of this name: the last pattern that fits decides."""
+    fits = (
+        each
+        for each in map(str.strip, lines)
+        if fnmatch(name.strip("/"), each.lstrip("!/").removeprefix("**/").rstrip("/"))
+    )
+    return next((not each.startswith("!") for each in reversed(list(fits))), False)
+
+
+def _requires(lines: Sequence[str], requirement: str) -> bool:
+    """Return whether a line names the package with its extras, in whatever version."""
+    *own, needed = (
+        set(re.findall(r"[\w.-]+", re.split("[=<>~!;@#]", each)[0]))
+        for each in (*lines, requirement)
+    )
+    return any(names >= needed for names in own)
+
+
+_NEEDED: Mapping[str, Callable[[Sequence[str], str], bool]] = {
+    ".gitignore": _ignores,
+    "requirements.txt": _requires,
+    "infra/app.py": lambda mine, line: not line.startswith("Layover(") or line[:8] in "".join(mine),
+}
+"""The check of each file of which the project needs single lines."""

@@ -238,8 +238,7 @@ class Runner:
                 "layover again"
             )
         try:
-            for folder in ("logs", "run"):
-                (self._data / folder).mkdir(parents=True, exist_ok=True)
+            make_folders(self._data)
             lock = (self._data / "run" / "lock").open("a+")
         except OSError as error:
             text = f"no data can be kept in {self._data} ({error}): give another folder with --data"
@@ -507,6 +506,16 @@ async def _end(task: asyncio.Task[None]) -> None:
     """Wait until the task is over, by itself or cancelled."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def make_folders(data: Path) -> None:
+    """Make the folder of the data, unless it is there, and those in it. git ignores a new one, wherever it
+    is: it has what users said. Raises OSError."""
+    is_new = not data.exists()
+    for folder in ("logs", "run"):
+        (data / folder).mkdir(parents=True, exist_ok=True)
+    if is_new:
+        (data / ".gitignore").write_text("*\n")
 
 
 def _lock(file: IO[str], data: Path) -> None:
