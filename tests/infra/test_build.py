@@ -156,6 +156,17 @@ def test_build_of_libraries_that_do_not_exist_says_what_pip_said(tmp_path: Path)
         build._libraries(Target(python=VERSION), wanted)
 
 
+def test_build_without_pip_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An app of the CDK that has the construct builds without `layover synth`."""
+    monkeypatch.setitem(sys.modules, "pip", None)
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text("nothing-of-this-name\n")
+    with pytest.raises(build.BuildFailed, match=r"has no pip.*uv pip install pip"):
+        build._libraries(Target(python=VERSION), wanted)
+
+
 @pytest.mark.package
 def test_library_that_is_not_the_locked_file_is_refused(tmp_path: Path) -> None:
     wanted = tmp_path / "requirements.lock"

@@ -28,7 +28,7 @@ class FakeMachine(Machine):
 
     node: str = "v22.1.0"
     programs: tuple[str, ...] = ("node", "npx")
-    packages: tuple[str, ...] = ("aws_cdk",)
+    packages: tuple[str, ...] = ("aws_cdk", "pip")
     terminal: bool = True
     where: Account | NoAccount = HERE
     asked: list[tuple[str | None, str | None]] = field(default_factory=list)
@@ -92,7 +92,8 @@ def taken(
         (FakeMachine(node=""), "node: install Node 20 or newer"),
         (FakeMachine(node="v18.20.1"), "node: v18.20.1 is too old: install Node 20"),
         (FakeMachine(programs=("node",)), "cdk: npx is missing"),
-        (FakeMachine(packages=()), "packages: pip install 'layover[cdk]'"),
+        (FakeMachine(packages=("pip",)), "packages: pip install 'layover[cdk]'"),
+        (FakeMachine(packages=("aws_cdk",)), "pip: this environment has no pip"),
         (FakeMachine(where=NoAccount("sign in")), "credentials: sign in"),
         (FakeMachine(terminal=False), "terminal: add --yes"),
         (
@@ -122,13 +123,25 @@ def test_all_that_is_missing_is_said_at_once(
     )
     assert taken(project, "deploy", nothing, Recorder()) == 1
     told = [line.split()[1] for line in capsys.readouterr().err.splitlines()[:-1]]
-    assert told == ["node:", "cdk:", "app:", "packages:", "terminal:", "credentials:"]
+    assert told == ["node:", "cdk:", "app:", "packages:", "pip:", "terminal:", "credentials:"]
 
 
 def test_synthesis_asks_for_no_credentials_and_no_terminal(project: Project) -> None:
     machine = FakeMachine(terminal=False, where=NoAccount("none"))
     assert taken(project, "synth", machine, Recorder()) == 0
     assert machine.asked == []
+
+
+def test_environment_without_pip_is_told_how_to_get_it_before_a_synthesis(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of uv, Poetry and PDM have none."""
+    run = Recorder()
+    assert taken(project, "synth", FakeMachine(packages=("aws_cdk",)), run) == 1
+    told = capsys.readouterr().err
+    for way in ("uv pip install pip", f"{sys.executable} -m ensurepip", "uv tool install --with"):
+        assert way in told
+    assert run.commands == []
 
 
 def test_destruction_needs_no_bootstrap(project: Project) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 
 from layover.desk.cdk import certificates
@@ -55,6 +56,10 @@ PLATFORMS = {
     "arm64": ("manylinux2014_aarch64", "manylinux_2_28_aarch64"),
     "x86_64": ("manylinux2014_x86_64", "manylinux_2_28_x86_64"),
 }
+NO_PIP = (
+    "this environment has no pip, which unpacks packages for Lambda: uv pip install pip, or "
+    f"{sys.executable} -m ensurepip (with uv tool: uv tool install --with pip 'layover[local,cdk]')"
+)
 
 
 class BuildFailed(Exception):
@@ -283,6 +288,8 @@ def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) ->
         command += ["--constraint", str(_constraints(folder))]
     else:
         command += ["--no-deps", "--require-hashes"]
+    if find_spec("pip") is None:
+        raise BuildFailed(NO_PIP)
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise BuildFailed(f"pip could not install {requirements.name}: {run.stderr[-2000:]}")

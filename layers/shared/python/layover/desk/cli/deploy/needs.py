@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from layover.desk import shipped
+from layover.desk.cdk.build import NO_PIP
 from layover.desk.cli.deploy.machine import Account, Machine, NoAccount
 from layover.desk.cli.deploy.request import Request
 
@@ -113,6 +114,7 @@ def _python(request: Request, machine: Machine, tools: Tools | None) -> Iterator
         yield Need("packages", "", "this release has no stack for projects: pip install -U layover")
     else:
         yield Need("packages", "the extra `cdk`")
+    yield Need("pip", "is there") if machine.has_package("pip") else Need("pip", "", NO_PIP)
 
 
 def _of_account(request: Request, account: Account, cdk: Sequence[str]) -> Iterator[Need]:
