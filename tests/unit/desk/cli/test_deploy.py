@@ -31,7 +31,7 @@ class FakeMachine(Machine):
     packages: tuple[str, ...] = ("aws_cdk", "pip")
     terminal: bool = True
     where: Account | NoAccount = HERE
-    asked: list[tuple[str | None, str | None]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     def program(self, name: str) -> str | None:
         return name if name in self.programs else None
@@ -45,8 +45,8 @@ class FakeMachine(Machine):
     def has_terminal(self) -> bool:
         return self.terminal
 
-    def account(self, profile: str | None, region: str | None) -> Account:
-        self.asked.append((profile, region))
+    def account(self, profile: str | None, region: str | None, qualifier: str) -> Account:
+        self.asked.append(qualifier)
         if isinstance(self.where, NoAccount):
             raise self.where
         return self.where
@@ -147,6 +147,70 @@ def test_environment_without_pip_is_told_how_to_get_it_before_a_synthesis(
 def test_destruction_needs_no_bootstrap(project: Project) -> None:
     machine = FakeMachine(where=Account("1", "eu-west-1", ""))
     assert taken(project, "destroy", machine, Recorder()) == 0
+
+
+NAME = "@aws-cdk/core:bootstrapQualifier"
+ACME = {"context": {NAME: "acme42"}}
+HOME = "home/.cdk.json"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "qualifier"),
+    [
+        ({}, {}, "hnb659fds"),
+        ({"cdk.json": ACME}, {}, "acme42"),
+        ({"cdk.context.json": {NAME: "kept"}}, {}, "kept"),
+        ({"cdk.json": ACME, "cdk.context.json": {NAME: "kept"}}, {}, "acme42"),
+        ({HOME: ACME}, {}, "acme42"),
+        ({HOME: ACME, "cdk.json": {"context": {NAME: "shop"}}}, {}, "shop"),
+        ({"cdk.json": ACME}, {"context": [f"{NAME}=line"]}, "line"),
+        ({"cdk.json": ACME}, {"more": ["--context", f"{NAME}=line"]}, "line"),
+        ({"cdk.json": ACME}, {"more": [f"--context={NAME}=line"]}, "line"),
+        ({"cdk.json": {"context": {NAME: ""}}}, {}, "hnb659fds"),
+        ({"cdk.json": ["no object"]}, {"more": ["-c", NAME]}, "hnb659fds"),
+    ],
+)
+def test_bootstrap_is_looked_for_by_the_qualifier_that_the_cdk_takes(
+    files: dict[str, Any],
+    options: dict[str, Any],
+    qualifier: str,
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Policies of companies forbid the standard one."""
+    (project.root / "home").mkdir()
+    monkeypatch.setenv("HOME", str(project.root / "home"))
+    for name, content in files.items():
+        (project.root / name).write_text(f"\ufeff{json.dumps(content)}", "utf-8")
+    machine = FakeMachine(where=Account("1", "eu-west-1", ""))
+    assert taken(project, "deploy", machine, Recorder(), **options) == 1
+    assert machine.asked == [qualifier]
+    own = f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier} aws://1/eu-west-1"
+    told = capsys.readouterr().err
+    assert (own in told) is (qualifier != "hnb659fds")
+    assert (f"{NAME} in cdk.json" in told) is (qualifier == "hnb659fds")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "stack = Stack(app, 'shop', synthesizer=DefaultStackSynthesizer(qualifier='acme42'))",
+        "stack = Stack(app, 'shop', synthesizer=CliCredentialsStackSynthesizer())",
+        "app = App(context={'@aws-cdk/core:bootstrapQualifier': 'acme42'})",
+    ],
+)
+@pytest.mark.parametrize("file", ["app.py", "stacks/shop.py"])
+def test_app_that_chooses_its_bootstrap_by_code_is_begun(
+    code: str, file: str, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The CDK asks for what the app names once that is known."""
+    place = project.root / "infra" / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(code)
+    machine = FakeMachine(where=Account("1", "eu-west-1", ""))
+    assert taken(project, "deploy", machine, Recorder()) == 0
+    assert "ok       bootstrap: the app's own code says which" in capsys.readouterr().out
 
 
 def test_bootstrap_that_may_not_be_looked_at_stops_nothing(project: Project) -> None:
@@ -333,6 +397,7 @@ class FakeSession:
             return {"Account": "1"}
 
         def get_parameter(Name: str) -> Any:
+            assert Name == "/cdk-bootstrap/acme42/version"
             if self._bootstrap == "":
                 raise not_found
             if isinstance(self._bootstrap, Exception):
@@ -365,7 +430,7 @@ def test_credentials_that_lead_nowhere_are_told_with_what_to_do(
     session: FakeSession, told: str
 ) -> None:
     with pytest.raises(NoAccount) as caught:
-        account_of(session)
+        account_of(session, needs.QUALIFIER)
     assert told in str(caught.value)
 
 
@@ -373,4 +438,4 @@ def test_credentials_that_lead_nowhere_are_told_with_what_to_do(
     ("answer", "version"), [("27", "27"), ("", ""), (error("AccessDeniedException"), None)]
 )
 def test_bootstrap_is_looked_at(answer: str | Exception, version: str | None) -> None:
-    assert account_of(FakeSession(bootstrap=answer)) == Account("1", "r", version)
+    assert account_of(FakeSession(bootstrap=answer), "acme42") == Account("1", "r", version)

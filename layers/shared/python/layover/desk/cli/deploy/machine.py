@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
+BOOTSTRAP = "/cdk-bootstrap/{qualifier}/version"
 """SSM parameter that `cdk bootstrap` makes."""
 _NO_CREDENTIALS = (
     "no AWS credentials: sign in (`aws configure sso`, then `aws sso login`), or name a profile "
@@ -55,8 +55,9 @@ class Machine:
         """Return whether somebody can answer a question."""
         return sys.stdin.isatty() and sys.stdout.isatty()
 
-    def account(self, profile: str | None, region: str | None) -> Account:
-        """Return the account of the credentials. Raises NoAccount."""
+    def account(self, profile: str | None, region: str | None, qualifier: str) -> Account:
+        """Return the account of the credentials, as the bootstrap of this qualifier has made it. Raises
+        NoAccount."""
         import boto3
         from botocore.exceptions import ProfileNotFound
 
@@ -65,10 +66,10 @@ class Machine:
         except ProfileNotFound as error:
             text = "no AWS profile {profile!r}: `aws configure list-profiles` lists them"
             raise NoAccount(text.format(profile=profile or "of AWS_PROFILE")) from error
-        return account_of(session)
+        return account_of(session, qualifier)
 
 
-def account_of(session: Any) -> Account:
+def account_of(session: Any, qualifier: str) -> Account:
     """Return the account of a boto3 session. Raises NoAccount."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
@@ -93,8 +94,9 @@ def account_of(session: Any) -> Account:
         text = f"the AWS credentials cannot be used ({type(error).__name__}): {_NO_CREDENTIALS}"
         raise NoAccount(text) from error
     ssm = session.client("ssm", config=patience)
+    name = BOOTSTRAP.format(qualifier=qualifier)
     try:
-        version = str(ssm.get_parameter(Name=BOOTSTRAP)["Parameter"]["Value"])
+        version = str(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ssm.exceptions.ParameterNotFound:
         version = ""
     except (ClientError, BotoCoreError):

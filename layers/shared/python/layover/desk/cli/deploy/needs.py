@@ -5,15 +5,23 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from layover.desk import shipped
 from layover.desk.cdk.build import NO_PIP
+from layover.desk.cdk.preflight import options
 from layover.desk.cli.deploy.machine import Account, Machine, NoAccount
 from layover.desk.cli.deploy.request import Request
 
 CDK = "2.1148.1"
 """Version of the npm package `aws-cdk`. Of the CDK, 3.0.0 is an accidental release."""
 MIN_NODE = 20
+QUALIFIER = "hnb659fds"
+"""Qualifier of a bootstrap that is given none."""
+_QUALIFIER = "@aws-cdk/core:bootstrapQualifier"
+"""Name in the CDK's context."""
+_OWN_BOOTSTRAP = re.compile(r"synthesizer|bootstrap_?qualifier", re.I)
+"""Words of an app that chooses by code what its stacks are deployed with."""
 _INSTALL_NODE = f"install Node {MIN_NODE} or newer (nodejs.org, or your system's packages)"
 
 
@@ -65,7 +73,7 @@ def look(request: Request, machine: Machine) -> Ready:
             todo = f"add --yes: `{request.command}` asks before it changes anything"
             needs.append(Need("terminal", "", todo))
         try:
-            account = machine.account(request.profile, request.region)
+            account = machine.account(request.profile, request.region, qualifier_of(request))
         except NoAccount as error:
             needs.append(Need("credentials", "", str(error)))
         else:
@@ -102,8 +110,7 @@ def _cdk(root: Path, machine: Machine) -> tuple[Sequence[str], Need]:
 
 
 def _python(request: Request, machine: Machine, tools: Tools | None) -> Iterator[Need]:
-    app = request.project.settings.deploy.app
-    file = request.project.root / f"{app.replace('.', '/')}.py"
+    file = _app(request)
     if not file.is_file():
         yield Need("app", "", f"{file} is missing: `app` of [deploy] in layover.toml names it")
     else:
@@ -117,16 +124,59 @@ def _python(request: Request, machine: Machine, tools: Tools | None) -> Iterator
     yield Need("pip", "is there") if machine.has_package("pip") else Need("pip", "", NO_PIP)
 
 
+def _app(request: Request) -> Path:
+    module = request.project.settings.deploy.app
+    return request.project.root / f"{module.replace('.', '/')}.py"
+
+
 def _of_account(request: Request, account: Account, cdk: Sequence[str]) -> Iterator[Need]:
     where = f"aws://{account.id}/{account.region}"
     yield Need("credentials", f"account {account.id}, region {account.region}")
     if request.command != "deploy":
         return
-    if account.bootstrap == "":
+    if account.bootstrap == "" and _chooses_bootstrap(request):
+        yield Need("bootstrap", "the app's own code says which")
+    elif account.bootstrap == "":
         profile = f" --profile {request.profile}" if request.profile else ""
         command = "npx --yes " + (cdk[-1] if len(cdk) > 1 else f"aws-cdk@{CDK}")
-        todo = f"once for this account and region: {command} bootstrap {where}{profile}"
-        yield Need("bootstrap", "", todo)
+        qualifier, own = qualifier_of(request), ""
+        if qualifier != QUALIFIER:
+            own = f" --qualifier {qualifier} --toolkit-stack-name CDKToolkit-{qualifier}"
+        todo = f"once for this account and region: {command} bootstrap{own} {where}{profile}"
+        also = "" if own else f"; one with a qualifier is named by {_QUALIFIER} in cdk.json"
+        yield Need("bootstrap", "", todo + also)
     else:
         version = f"version {account.bootstrap}" if account.bootstrap else "may not be looked at"
         yield Need("bootstrap", version)
+
+
+def qualifier_of(request: Request) -> str:
+    """Return the qualifier of the bootstrap for which stacks ask, from where the CDK's command line has it,
+    in its order."""
+    root = request.project.root
+    words = [*request.arguments, *request.more]
+    given = dict(each.split("=", 1) for each in options(words, "-c", "--context") if "=" in each)
+    contexts = (
+        given,
+        _document(root / "cdk.json").get("context"),
+        _document(root / "cdk.context.json"),
+        _document(Path.home() / ".cdk.json").get("context"),
+    )
+    found = (each.get(_QUALIFIER) for each in contexts if isinstance(each, dict))
+    return next((str(each) for each in found if each), QUALIFIER)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """Return an object of JSON; empty where there is none, of which the CDK's command line will speak."""
+    try:
+        document = json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _chooses_bootstrap(request: Request) -> bool:
+    """Return whether the app's code has what decides about the bootstrap: that is known only at synthesis."""
+    app = _app(request)
+    files = [app] if app.parent == request.project.root else app.parent.rglob("*.py")
+    return any(_OWN_BOOTSTRAP.search(each.read_text("utf-8", "replace")) for each in files)
