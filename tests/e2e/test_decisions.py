@@ -206,6 +206,7 @@ def test_the_request_is_published(ann: Caller, brain: Brain, system: System) -> 
         "summary": "Pay 1 euros back for published",
         "risk": "low",
         "asked_again": None,
+        "taken_back_at": None,
         "denied_before": [],
         "payload": pending["payload"],
         "resume_schema": pending["resume_schema"],

@@ -161,16 +161,14 @@ def test_clients_of_mcp_are_led_to_the_page_and_decide_nothing(
 ) -> None:
     call = make_notice(ManualClock(), args=args, payload=args, summary=summary).call
     pending = call.model_copy(update={"kind": kind, "approval": None})
-    run = Run.model_construct(
-        id="run_1",
-        thread_id="t1",
-        agent="shop",
-        status=Status.SUSPENDED,
-        pending=(pending,),
-        text="",
-        output=None,
-        error=None,
-    )
+    ids: dict[str, Any] = {"id": "run_1", "thread_id": "t1", "agent": "shop", "output": None}
+    about: dict[str, Any] = {
+        "status": Status.SUSPENDED,
+        "pending": (pending,),
+        "text": "",
+        "error": None,
+    }
+    run = Run.model_construct(**ids, **about)
     result = run_result(run, "get_run", LINKS.console)
     asked = decision_request(run, LINKS.console)["inputRequests"]["decision"]["params"]
     seen = json.dumps([result, asked], ensure_ascii=False)

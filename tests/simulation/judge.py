@@ -13,7 +13,17 @@ from typing import Any
 from urllib.parse import quote
 
 from layover.approvals.decide import Verdict
-from layover.keys import EVENT_PREFIX, HEAD, META, SAID_PREFIX, STEP_PREFIX, Keys, run_of
+from layover.keys import (
+    EVENT_PREFIX,
+    HEAD,
+    INPUT,
+    META,
+    SAID_PREFIX,
+    STEP_PREFIX,
+    Keys,
+    run_of,
+    step_key,
+)
 from layover.ports.table import Item
 from layover.values.base import compact_json
 from layover.values.message import Role
@@ -134,6 +144,7 @@ class Judge:
                 self._newest[pk] = sk
             if is_step:
                 self._only_the_run_that_holds_its_thread_goes_on(pk, sk, run_id)
+                self._what_was_taken_back_waits_no_more(pk, sk)
             return
         if sk == META:
             self._check(OF_RUNS, old, new)
@@ -158,9 +169,27 @@ class Judge:
             return
         step = str(new["sk"]).partition("#CALL#")[0]
         is_later = "/" not in str(new["sk"]) and self._newest.get(str(new["pk"])) == step
-        if is_later and json.loads(_plain_whole(decision))["kind"] == DecisionKind.WITHDRAWN.value:
+        made = json.loads(_plain_whole(decision))
+        by_message = made["kind"] == DecisionKind.WITHDRAWN.value and made["reason"] is None
+        if is_later and by_message:
             seen = f"{new['sk']}: no message has come since the run asked"
             self._world.complain("a message withdraws no call that came later", seen)
+
+    def _what_was_taken_back_waits_no_more(self, pk: str, sk: str) -> None:
+        """docs/behaviour.md#edits: a run that begins the thread anew has left what other runs wait for."""
+        items = self._world.table.items
+        meta = items.get((pk, META), {})
+        if sk != step_key("", 1) or not meta.get("parent_given"):
+            return
+        body = (meta if "b" in meta else items[pk, INPUT]).get("b")
+        if body is None or json.loads(_plain_whole(body)).get("parent_id") is not None:
+            return
+        head = items.get((_KEYS.thread(str(meta["thread_id"])), HEAD), {})
+        for left in head.get("waiting_runs", ()):
+            for key in items.get((_KEYS.run(left), META), {}).get("waiting", ()):
+                # One that was approved before may wait again, for what a deployment changed.
+                if items[_KEYS.run(left), key]["attempt"] == 1:
+                    self._world.complain("what was taken back waits no more", f"{left} {key}")
 
     def _only_the_run_that_holds_its_thread_goes_on(self, pk: str, sk: str, run_id: str) -> None:
         """docs/behaviour.md#busy-threads: at most one run of a thread is at work."""

@@ -74,7 +74,8 @@ def test_what_is_no_time_is_refused(api: Api, text: Any) -> None:
 @pytest.mark.parametrize("who", [{}, OPERATOR, MEMBER], ids=["owner", "operator", "approver"])
 def test_more_time_is_given_to_the_attempt_that_was_seen_only(api: Api, who: Any) -> None:
     """A repetition whose first answer was lost meets a request that was made since."""
-    run = waiting(api, **({"approval": FINANCE} if who else {}))
+    rule: Any = {"approval": FINANCE} if who else {}
+    run = waiting(api, **rule)
     url = f"/runs/{run.id}/tool-calls/c1/extend"
     body = {"attempt": 2, "expires_at": after(api, TWO_DAYS)}
     problem = api.post(url, body, **who).problem(409, "decision-already-made")

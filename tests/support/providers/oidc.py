@@ -38,8 +38,8 @@ class Deployment:
         """The scopes that sign-ins requested."""
         self.refresh = "refresh"
         """The refresh token that works; revoking it makes it another one."""
-        self.has_session = False
-        """Whether the browser is signed in at the provider, which then shows no page."""
+        self.sessions = 0
+        """1 if the browser is signed in at the provider, which then shows no page."""
         self.has_ends = True
         """Whether its document names how tokens and sessions are ended."""
         self.ends: list[dict[str, str]] = []
@@ -75,10 +75,10 @@ class Deployment:
                     found["end_session_endpoint"] = f"{self.url}/logout"
                 return 200, {**found, "authorization_endpoint": f"{self.url}/authorize"}
             case "/authorize":
-                self.has_session = True
+                self.sessions = 1
                 return 302, self._authorize(query)
             case "/logout":
-                self.has_session = False
+                self.sessions = 0
                 self.ends.append(query)
                 return 302, query["logout_uri"]
             case "/agents" if headers.get("Authorization") == f"Bearer {self.token}":

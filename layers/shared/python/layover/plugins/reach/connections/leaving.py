@@ -39,25 +39,25 @@ async def disconnect(
         if connection is None or not can_be_told(connection, grant):
             is_over = await grants.remove(grant)
         else:
-            is_over = await _set_apart(runtime, grant)
-            if is_over and await _tell(runtime, connection, owner, name):
-                await _forget_due(runtime, owner, name)
+            is_over = await _set_apart(runtime, connection, grant)
         if is_over:
             return True
     return False
 
 
-async def _forget_due(runtime: Runtime, owner: str, name: str) -> None:
-    for due in await runtime.journal.dues.of(owner, "grant"):
-        if due.name == name:
-            await runtime.journal.dues.remove(due)
-
-
-async def _set_apart(runtime: Runtime, grant: Grant) -> bool:
-    """Have nobody use a grant any more. Return False if it has changed since it was read."""
+async def _set_apart(runtime: Runtime, connection: Connection, grant: Grant) -> bool:
+    """Have nobody use a grant any more, and its service told. Return False if it has changed since it was
+    read."""
     await tell_later(runtime, grant)
     left = grant.model_copy(update={"left_at": runtime.clock.now()})
-    return await runtime.connections.grants.replace(grant, left) is not None
+    if await runtime.connections.grants.replace(grant, left) is None:
+        return False
+    is_told = await _tell(runtime, connection, grant.owner, grant.connection)
+    looks = await runtime.journal.dues.of(grant.owner, "grant") if is_told else []
+    for look in looks:
+        if look.name == grant.connection:
+            await runtime.journal.dues.remove(look)
+    return True
 
 
 async def tell_left(runtime: Runtime, owner: str, name: str) -> bool:
