@@ -30,6 +30,7 @@ from layover.threads.imports import (
     ThreadImport,
 )
 from layover.threads.threads import MAX_TITLE
+from layover.values.grant import Arrival
 from layover.values.message import InputPart, TextPart
 from layover.values.runs.feedback import MAX_COMMENT
 from layover.values.runs.model_settings import Reasoning, RunChoice
@@ -300,11 +301,28 @@ class Resume(Body):
         return DecisionRequest(Verdict.RESUME, data=self.data, attempt=self.attempt)
 
 
+class Connect(Body):
+    """Ask for the page at which the caller consents."""
+
+    proof_hash: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")] = None
+    """The SHA-256, in base64, of a secret that the browser keeps and brings back (`proof`)."""
+
+
 class Consented(Body):
     """A consent with which a service sent the caller back."""
 
     code: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]
     state: Annotated[str, Field(min_length=1, max_length=_MAX_CODE)]
+    connection: str | None = None
+    """The last part of the path that the browser came back to."""
+    iss: str | None = None
+    """The issuer, as the service sent it (RFC 9207)."""
+    proof: str | None = None
+
+    @property
+    def arrival(self) -> Arrival:
+        """Return what is known of the way back."""
+        return Arrival(connection=self.connection, iss=self.iss, proof=self.proof)
 
 
 class Extend(Body):

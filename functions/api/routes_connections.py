@@ -7,7 +7,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import Field
 
-from functions.api.bodies import Consented
+from functions.api.bodies import Connect, Consented
 from functions.api.call import answer_json, call_of, new_router
 from functions.api.documented import responses
 from layover.values.base import Value
@@ -49,15 +49,15 @@ def get_connections() -> Response[str]:
     "/me/connections/<name>",
     tags=_TAGS,
     summary="Ask for the page at which the caller consents",
-    description="The service sends the caller back to the page of the deployment (`/connected`), which sends "
-    "`POST /me/consents`.",
+    description="The service sends the caller back to the page of the connection, `/connected/{name}`, "
+    "which sends `POST /me/consents`.",
     operation_id="connect",
     responses=responses(200, ConsentPage, "Where to send the caller's browser", (404, 429)),
 )
-def connect(name: str) -> Response[str]:
+def connect(name: str, body: Annotated[Connect | None, Body()] = None) -> Response[str]:
     from layover.plugins.reach.connections.consent import ask_for_consent
 
-    page = call_of(router).do(ask_for_consent, name)
+    page = call_of(router).do(ask_for_consent, name, body.proof_hash if body else None)
     return answer_json(ConsentPage(**page), headers={"Cache-Control": "no-store"})
 
 
@@ -80,11 +80,12 @@ def disconnect(name: str) -> Response[str]:
     tags=_TAGS,
     summary="Bring back the caller's consent from a service",
     description="Calls that waited for the connection go on, in all of the caller's runs. 404: the caller "
-    "was not asked for it, or it is over. 409: the service did not take it, so ask again.",
+    "was not asked for it, or it is over. 409: the service did not take it, or it came back from another "
+    "service or to another browser, so ask again.",
     operation_id="bring_consent",
     responses=responses(200, ConnectionView, "The account is connected", (400, 404, 409, 413)),
 )
 def post_consent(body: Annotated[Consented, Body()]) -> Response[str]:
     from layover.plugins.reach.connections.bring import bring_consent
 
-    return answer_json(call_of(router).act(bring_consent, body.code, body.state))
+    return answer_json(call_of(router).act(bring_consent, body.code, body.state, body.arrival))

@@ -24,18 +24,18 @@ def get_page() -> Response[str]:
     return cache_once(router, _PAGE, _text(), headers=_headers())
 
 
-@router.get(CONNECTED, include_in_schema=False)
-def get_connected() -> Response[str]:
-    """The same page, at the address to which services send users back. Its query is a secret, so nothing
+@router.get(f"{CONNECTED}/<connection>", include_in_schema=False)
+def get_connected(connection: str) -> Response[str]:
+    """The same page, at the addresses to which services send users back. Its query is a secret, so nothing
     keeps the answer or tells the address to others."""
     headers = {**_headers(), "Cache-Control": "no-store"}
     return Response(
-        status_code=200, content_type=_PAGE, body=_text(), headers=headers, compress=True
+        status_code=200, content_type=_PAGE, body=_text("../"), headers=headers, compress=True
     )
 
 
-def _text() -> str:
-    text = assets.page()
+def _text(root: str = "") -> str:
+    text = assets.page(root)
     settings = call_of(router).host.runtime().settings
     return text if settings.docs else text.replace(_DOCS_LINK, "")
 

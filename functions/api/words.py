@@ -82,7 +82,8 @@ EXAMPLES: dict[str, Any] = {
     "put_profile": {"profile": {"name": "Ada"}},
     "create_file": {"name": "invoice.pdf", "mime_type": "application/pdf", "size": 48213},
     "create_socket_ticket": {"run_id": "run_01JX"},
-    "bring_consent": {"code": "4/0AbCdEf", "state": "s7-kJx9"},
+    "connect": {"proof_hash": "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg="},
+    "bring_consent": {"code": "4/0AbCdEf", "state": "s7-kJx9", "connection": "github"},
     "chat": {
         "id": "chat-7",
         "messages": [

@@ -15,7 +15,7 @@ from support.providers.openai import call, say
 from support.system.system import System, unique
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-BACK = "connected?code=c0de&state=st4te"
+BACK = "connected/github?code=c0de&state=st4te"
 GITHUB: Json = {
     "name": "github",
     "status": "connected",
@@ -25,6 +25,10 @@ GITHUB: Json = {
     "connected_at": "2026-01-01T10:00:00Z",
     "refreshed_at": None,
 }
+BEGUN = """localStorage.setItem("layover.proofs",
+  JSON.stringify([["st4te", "pr00f"]]))"""
+"""What a browser keeps that has begun the consent of BACK."""
+BROUGHT = {"code": "c0de", "state": "st4te", "connection": "github", "proof": "pr00f"}
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
@@ -74,7 +78,8 @@ def problem(status: int, kind: str, detail: str) -> tuple[int, Json]:
 
 
 def lands(person: Person, path: str = BACK) -> None:
-    """A service sends the browser back."""
+    """A service sends the browser back that began."""
+    person.page.add_init_script(BEGUN)
     person.page.goto(f"{person.url}/{path}")
 
 
@@ -92,7 +97,7 @@ def leaves_no_secret(person: Person) -> None:
     ("answer", "text"),
     [
         (problem(404, "not-found", "there is no such request"), "another person began it"),
-        (problem(409, "connection-refused", "refused"), "The service refused to complete it"),
+        (problem(409, "connection-refused", "refused"), "It was not completed"),
     ],
 )
 def test_consent_that_is_not_taken_says_what_to_do_and_is_asked_once(
@@ -122,7 +127,7 @@ def test_server_that_does_not_answer_may_be_asked_again(enter: Enter) -> None:
     ann.button("Try again").click()
     ann.page.get_by_role("heading", name="github is connected").wait_for()
     ann.sees("You can close this page.")
-    assert [body for body, _ in api.consents()] == [{"code": "c0de", "state": "st4te"}] * 2
+    assert [body for body, _ in api.consents()] == [BROUGHT] * 2
 
 
 def test_person_who_declines_at_the_service_is_told_that_nothing_was_connected(
@@ -131,7 +136,7 @@ def test_person_who_declines_at_the_service_is_told_that_nothing_was_connected(
     """It needs no sign-in: there is nothing to settle."""
     ann = enter()
     api = Api(ann)
-    lands(ann, "connected?error=access_denied&error_description=No+thanks&state=st4te")
+    lands(ann, "connected/github?error=access_denied&error_description=No+thanks&state=st4te")
     ann.page.get_by_role("heading", name="Nothing was connected").wait_for()
     ann.sees("You did not allow it")
     ann.sees("It said: access_denied: No thanks")
@@ -144,7 +149,7 @@ def test_words_of_a_service_are_text_and_no_more_than_a_line_or_two(enter: Enter
     ann = enter()
     Api(ann)
     long = f"{MARKUP}{'x' * 5_000}"
-    lands(ann, f"connected?error=server_error&error_description={long}&code=c&state=s")
+    lands(ann, f"connected/github?error=server_error&error_description={long}&code=c&state=s")
     said = ann.page.get_by_text("It said:")
     said.wait_for()
     text = said.inner_text()
@@ -155,7 +160,8 @@ def test_words_of_a_service_are_text_and_no_more_than_a_line_or_two(enter: Enter
 
 
 @pytest.mark.parametrize(
-    "path", ["connected", "connected?code=c0de", "connected?state=st4te&code="]
+    "path",
+    ["connected/github", "connected/github?code=c0de", "connected/github?state=st4te&code="],
 )
 def test_address_without_a_consent_asks_nobody(enter: Enter, path: str) -> None:
     ann = enter().sign_in()
@@ -174,11 +180,34 @@ def test_consent_is_settled_as_its_user_and_leaves_the_address(enter: Enter, axe
     assert ann.page.url == f"{ann.url}/#/connected"
     assert ann.findings(axe) == []
     ann.picture("connected")
-    assert api.consents() == [({"code": "c0de", "state": "st4te"}, f"Bearer dev:{ann.name}")]
+    assert api.consents() == [(BROUGHT, f"Bearer dev:{ann.name}")]
     assert ann.page.evaluate("Object.values(sessionStorage).join()").count("c0de") == 0
     ann.page.get_by_role("link", name="Conversations").click()
     ann.page.get_by_role("heading", name="Who should answer?").wait_for()
     leaves_no_secret(ann)
+
+
+def test_consent_that_this_browser_did_not_begin_asks_its_person_first(
+    enter: Enter, axe: str
+) -> None:
+    """Somebody may have sent them here, with an account of theirs."""
+    ann = enter().sign_in()
+    api = Api(ann)
+    ann.page.goto(f"{ann.url}/{BACK}&iss=https://github.com")
+    ann.page.get_by_role("heading", name="Connect github?").wait_for()
+    ann.sees("This was not begun in this browser.")
+    assert ann.findings(axe) == []
+    assert api.consents() == []
+    assert "c0de" not in ann.page.url
+    ann.button("Connect").click()
+    ann.page.get_by_role("heading", name="github is connected").wait_for()
+    [(body, _)] = api.consents()
+    assert body == {
+        "code": "c0de",
+        "state": "st4te",
+        "connection": "github",
+        "iss": "https://github.com",
+    }
 
 
 def test_less_than_was_wanted_is_said(enter: Enter) -> None:
@@ -208,7 +237,7 @@ def test_person_without_a_name_signs_in_first_and_the_consent_waits(enter: Enter
     ann.page.get_by_label("Your name").fill(ann.name)
     ann.button("Continue").click()
     ann.page.get_by_role("heading", name="github is connected").wait_for()
-    assert api.consents() == [({"code": "c0de", "state": "st4te"}, f"Bearer dev:{ann.name}")]
+    assert api.consents() == [(BROUGHT, f"Bearer dev:{ann.name}")]
 
 
 def test_token_that_is_refused_asks_to_sign_in_and_the_consent_is_kept(enter: Enter) -> None:
@@ -249,7 +278,7 @@ def test_sign_in_goes_by_itself_to_the_consoles_own_address_and_back(
     lands(ann)
     ann.page.get_by_role("heading", name="github is connected").wait_for()
     assert provider.places == [f"{ann.url}/"]
-    assert api.consents() == [({"code": "c0de", "state": "st4te"}, f"Bearer {provider.token}")]
+    assert api.consents() == [(BROUGHT, f"Bearer {provider.token}")]
     assert ann.page.url == f"{ann.url}/#/connected"
 
 

@@ -233,6 +233,8 @@ def test_the_page_to_come_back_to_is_open_and_has_a_rate_of_its_own(
     connected: Synthesized,
 ) -> None:
     routes = [r["Properties"] for r in connected.of_type("AWS::ApiGatewayV2::Route").values()]
-    (mine,) = (r for r in routes if r["RouteKey"] == "GET /connected")
+    (mine,) = (r for r in routes if r["RouteKey"] == "GET /connected/{connection}")
     assert mine["AuthorizationType"] == "NONE"
-    assert "GET /connected" in json.dumps(connected.of_type("AWS::ApiGatewayV2::Stage"))
+    assert "GET /connected/{connection}" in json.dumps(
+        connected.of_type("AWS::ApiGatewayV2::Stage")
+    )

@@ -96,9 +96,9 @@ def version() -> str:
     return digest.hexdigest()[:16]
 
 
-def page() -> str:
-    """Return the page itself."""
-    return _page("index", f"console/{version()}")
+def page(root: str) -> str:
+    """Return the page itself. `root`: the address of `/`, relative to that of the page."""
+    return _page("index", f"{root}console/{version()}")
 
 
 def decide_page() -> str:

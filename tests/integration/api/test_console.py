@@ -65,7 +65,7 @@ def test_page_of_a_deployment_asks_exactly_the_hosts_that_it_uses(world: Service
     world.runtime = replace(world.runtime, settings=settings)
     host = TestHost(world)
     try:
-        for path in ("/", "/connected"):
+        for path in ("/", "/connected/github"):
             policy = Api(world, host).get(path, sub=None).headers["content-security-policy"]
             assert directives(policy)["connect-src"] == [
                 "'self'",
@@ -81,9 +81,10 @@ def test_page_to_which_services_send_users_back_is_the_console_and_is_kept_nowhe
     api: Api,
 ) -> None:
     """The address has a code in it, which makes its reader the user of an account."""
-    answer = api.get("/connected?code=c0de&state=s&utm_source=x", sub=None)
+    answer = api.get("/connected/github?code=c0de&state=s&utm_source=x", sub=None)
     page = api.get("/", sub=None)
-    assert (answer.status, answer.body) == (200, page.body)
+    files = page.body.replace('"console/', '"../console/')
+    assert (answer.status, answer.body) == (200, files)
     assert answer.headers["cache-control"] == "no-store"
     assert "etag" not in answer.headers
     assert answer.headers["referrer-policy"] == "no-referrer"
@@ -93,7 +94,7 @@ def test_page_to_which_services_send_users_back_is_the_console_and_is_kept_nowhe
 
 
 def test_page_to_which_services_send_users_back_takes_nothing_but_get(api: Api) -> None:
-    assert api.post("/connected", {"code": "c"}, sub=None).status in (401, 405)
+    assert api.post("/connected/github", {"code": "c"}, sub=None).status in (401, 405)
 
 
 def test_page_names_no_other_host(api: Api) -> None:

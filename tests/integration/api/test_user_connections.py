@@ -1,6 +1,8 @@
 """A user's accounts at other services, over HTTP."""
 
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -89,7 +91,8 @@ def test_unknown_connection_is_not_found(api: Api) -> None:
         {"code": "", "state": "s"},
         {"code": "c", "state": "s" * 5_000},
         {"code": ["c"], "state": "s"},
-        {"code": "c", "state": "s", "iss": "x"},
+        {"code": "c", "state": "s", "issuer": "x"},
+        {"code": "c", "state": "s", "proof": 5},
         [],
     ],
 )
@@ -199,3 +202,32 @@ def test_user_who_asks_for_more_and_more_consents_is_told_to_wait(api: Api) -> N
     refused.problem(429, "limit-reached")
     assert 0 < int(refused.headers["retry-after"]) <= 3600
     assert api.post("/me/connections/github", sub=BOB).status == 200
+
+
+PROOF = "a secret of the browser"
+HASH = b64encode(sha256(PROOF.encode()).digest()).decode()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"connection": "slack"},
+        {"iss": "https://evil.example"},
+        {"proof": "another"},
+        {"proof": None},
+    ],
+)
+def test_consent_of_another_page_issuer_or_browser_is_refused_and_stays_open(
+    api: Api, wrong: dict[str, Any]
+) -> None:
+    page = api.post("/me/connections/github", {"proof_hash": HASH})
+    right = {"connection": "github", "iss": "https://accounts.example.com", "proof": PROOF}
+    back = api.world.server.consent(page.json["authorize_url"])  # type: ignore[attr-defined]
+    api.post("/me/consents", {**back, **right, **wrong}).problem(409, "consent-refused")
+    assert api.world.server.forms == []  # type: ignore[attr-defined]
+    assert api.post("/me/consents", {**back, **right}).status == 200
+
+
+@pytest.mark.parametrize("body", [{"proof_hash": "short"}, {"proof_hash": 5}, {"proof": PROOF}, []])
+def test_request_for_a_consent_of_a_wrong_shape_is_refused(api: Api, body: Any) -> None:
+    assert api.post("/me/connections/github", body).status == 422

@@ -1,17 +1,20 @@
 import { decided, get, id, post, remove } from "./api.js";
 import { Empty, Loading, Main, Mark, Time, Trouble, html, useAction, useEffect, useLoaded, useState } from "./dom.js";
-import { Scopes, consentPage } from "./scopes.js";
+import { Scopes, consentPage, proofOf } from "./scopes.js";
 import { consentHere, dropConsent } from "./session.js";
 import { S } from "./strings.js";
 
-/** The page to which services send the browser back. It asks the API to settle what they sent, once. */
+/** The page to which services send the browser back. It asks the API to settle what they sent, once; a person first, if
+ *  this browser did not begin it: somebody else could have sent them here. */
 export function Connected() {
   const [consent] = useState(consentHere);
+  const [begun] = useState(() => proofOf(consent?.state));
+  const [sure, setSure] = useState(Boolean(begun));
   const [done, setDone] = useState(null);
   const action = useAction();
   const settle = () => action.run(async () => {
     try {
-      setDone(await post("/me/consents", { code: consent.code, state: consent.state }));
+      setDone(await post("/me/consents", { ...consent, proof: begun?.[1] || undefined }));
       dropConsent();
       decided();
     } catch (problem) {
@@ -19,7 +22,7 @@ export function Connected() {
       throw problem;
     }
   });
-  useEffect(() => { if (consent?.code) settle(); else dropConsent(); }, []);
+  useEffect(() => { if (!consent?.code) dropConsent(); else if (sure) settle(); }, [sure]);
   if (done) {
     return html`<${Box} title=${S.connected.title(done.name)}><p>${S.connected.done}</p>
       ${done.status === "more" && html`<p>${S.connected.less}</p>`}</${Box}>`;
@@ -30,10 +33,14 @@ export function Connected() {
     return html`<${Box} title=${S.connected.none}><p>${consent.error === "access_denied" ? S.connected.declined : S.connected.failed}</p>
       ${said && html`<p class="quiet small said">${S.connected.said} ${said}</p>`}</${Box}>`;
   }
+  if (!sure) {
+    return html`<${Box} title=${S.connected.ask(consent.connection)}><p>${S.connected.foreign}</p>
+      <div class="actions"><button type="button" class="primary" onClick=${() => setSure(true)}>${S.connected.go}</button></div></${Box}>`;
+  }
   if (action.error) {
     const passing = isPassing(action.error);
     const why = { 404: S.connected.over, 409: S.connected.refused }[action.error.status];
-    return html`<${Box} title=${S.connected.none}>${why ? html`<p>${why}</p>` : html`<${Trouble} error=${action.error} retry=${passing && settle} />`}</${Box}>`;
+    return html`<${Box} title=${S.connected.none}>${why ? html`<p>${why}</p><p class="quiet small said">${action.error.detail}</p>` : html`<${Trouble} error=${action.error} retry=${passing && settle} />`}</${Box}>`;
   }
   return html`<${Box} title=${S.connected.working}><p class="quiet">${S.connected.wait}</p></${Box}>`;
 }

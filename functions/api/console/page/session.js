@@ -18,17 +18,21 @@ const here = () => new URL(".", document.baseURI).href;
 /** Takes what a service has sent back out of the address, before anything else reads it. Returns whether a service has
  *  sent the browser here. What it sent stays in this tab while its user signs in. */
 export function takeConsent() {
-  if (!/\/connected$/.test(location.pathname)) return false;
+  const [, connection] = /\/connected\/([^/]+)$/.exec(location.pathname) || [];
+  if (!connection) return false;
   const query = new URLSearchParams(location.search);
   const said = (name) => (query.get(name) || "").slice(0, MAX_SAID);
   if (query.has("error")) keep(CONSENT, { error: said("error"), description: said("error_description") });
-  else if (query.get("code") && query.get("state")) keep(CONSENT, { code: query.get("code"), state: query.get("state") });
+  else if (query.get("code") && query.get("state")) {
+    keep(CONSENT, { code: query.get("code"), state: query.get("state"), connection, iss: query.get("iss") || undefined });
+  }
   else dropConsent();
-  history.replaceState(null, "", `${here()}#/connected`);
+  history.replaceState(null, "", `${new URL("..", document.baseURI).href}#/connected`);
   return true;
 }
 
-/** What a service has sent back, until it is settled: `{code, state}`, or `{error, description}` if there is no consent. */
+/** What a service has sent back, until it is settled: `{code, state, connection, iss}`, or `{error, description}` if there
+ *  is no consent. */
 export const consentHere = () => kept(CONSENT);
 export const dropConsent = () => sessionStorage.removeItem(CONSENT);
 

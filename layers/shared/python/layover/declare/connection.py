@@ -69,6 +69,8 @@ class Connection:
         params: Further parameters of `authorize_url`, such as `{"access_type": "offline"}`.
         token_path: The place of the tokens in the service's answer, such as `body` or `data.user`; an empty
             text: the top. None: `authed_user`, where Slack has a user's token, or else the top.
+        issuer: The service's `iss` (RFC 9207), which a consent then has to have. None: an `iss` that the
+            service sends has to be of the host of `authorize_url`.
 
     Raises:
         DefinitionError: If no service could be asked as declared.
@@ -109,6 +111,7 @@ class Connection:
     revoke_url: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     token_path: str | None = None
+    issuer: str | None = None
 
     @named_options(lambda *_, **__: "Connection")
     def __init__(
@@ -124,6 +127,7 @@ class Connection:
         revoke_url: str | None = None,
         params: Mapping[str, str] | None = None,
         token_path: str | None = None,
+        issuer: str | None = None,
     ) -> None:
         what = f"connection {name!r}: "
         checks.name("the name of a connection", name)
@@ -150,6 +154,7 @@ class Connection:
             "revoke_url": revoke_url and _url(f"{what}revoke_url", revoke_url),
             "params": _params(what, params or {}),
             "token_path": _path(what, token_path),
+            "issuer": issuer and _url(f"{what}issuer", issuer),
         }
         for key, value in fields.items():
             object.__setattr__(self, key, value)
@@ -181,7 +186,16 @@ class Connection:
     def identity(self) -> tuple[Any, ...]:
         """Return what has to be equal where two agents name the same connection."""
         secret_name = self.client_secret.name if self.client_secret else None
-        return (self.service, secret_name, self.client_auth)
+        return (self.service, secret_name, self.client_auth, self.issuer)
+
+    def is_from(self, iss: str | None) -> bool:
+        """Return whether a consent with this `iss` is of the connection's service."""
+        if self.issuer is not None:
+            return iss == self.issuer
+        try:
+            return iss is None or urlsplit(iss)[:2] == urlsplit(self.authorize_url or "")[:2]
+        except ValueError:
+            return False
 
 
 def connections_of(what: str, value: Any) -> tuple[Connection, ...]:

@@ -114,8 +114,20 @@ class Consent(Value):
     """The secret of PKCE (RFC 7636), sealed."""
     asked_at: Time
     expires_at: Time
+    proof_hash: str | None = None
+    """The SHA-256 of a secret of the browser that began it, which has to come back; None: it has none."""
     is_used: bool = False
     """True if its code was exchanged, or is being exchanged."""
+
+
+class Arrival(Value):
+    """The way in which a browser came back from a service, as its page tells it; None: it does not say.
+    `connection`: whose page it is. `iss`: the issuer, as the service sent it (RFC 9207). `proof`: the secret
+    of the browser that began (`Consent.proof_hash`)."""
+
+    connection: str | None = None
+    iss: str | None = None
+    proof: str | None = Field(default=None, repr=False)
 
 
 class ConnectionView(Value):

@@ -8,7 +8,8 @@ DOCS = "/docs"
 DISCOVERY = "/.well-known/layover"
 """The path at which a client learns how to sign in."""
 CONNECTED = "/connected"
-"""The page to which services send users back, after they have consented or not."""
+"""The beginning of the pages to which services send users back, after they have consented or not."""
+CONNECTED_PAGE = f"{CONNECTED}/{{connection}}"
 MCP = "/mcp"
 """The path of the agents as tools of MCP clients."""
 PROTECTED_RESOURCE = f"/.well-known/oauth-protected-resource{MCP}"
@@ -16,7 +17,7 @@ PROTECTED_RESOURCE = f"/.well-known/oauth-protected-resource{MCP}"
 CONSOLE_FILES = "/console/{version}/{file}"
 """The route of the files that the console's page loads."""
 OPEN_PATHS = frozenset(
-    {"/", "/healthz", CONNECTED, DOCS, "/openapi.json", DISCOVERY, PROTECTED_RESOURCE}
+    {"/", "/healthz", CONNECTED_PAGE, DOCS, "/openapi.json", DISCOVERY, PROTECTED_RESOURCE}
 )
 """Paths that need no token, besides the console's files and links that decide. The gateway in front lets no
 other path through without one."""
@@ -24,7 +25,7 @@ SLACK = "/channels/slack"
 """The path to which Slack sends what people press. Its requests are signed."""
 OPEN_POSTS = frozenset({SLACK})
 """Paths to which anybody may post without a token, because something else says who asks."""
-_CONSOLE_FILE = re.compile(r"/console/[^/]+/[^/]+")
+_PAGE_PART = re.compile(r"/console/[^/]+/[^/]+|/connected/[^/]+")
 DECIDE = "/decide/{token}"
 """The route of the links that decide one call. The link is the secret, so the path is in no log."""
 DECIDE_METHODS = ("GET", "POST")
@@ -54,7 +55,7 @@ RESOURCE_HEADER = "X-Layover-Resource"
 
 def is_open(path: str) -> bool:
     """Return whether a path needs no token."""
-    is_part = _CONSOLE_FILE.fullmatch(path) is not None or is_decision(path)
+    is_part = _PAGE_PART.fullmatch(path) is not None or is_decision(path)
     return path in OPEN_PATHS | OPEN_POSTS or is_part
 
 

@@ -3,7 +3,7 @@ back by the user's own signed-in page. A consent that somebody else brings is no
 another person's account into their own."""
 
 import logging
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ from layover.plugins.reach.connections.tokens import (
 )
 from layover.ports.grants import TokenRefused
 from layover.runtime import Runtime
-from layover.values.grant import ConnectionView, Consent, Grant, Tokens
+from layover.values.grant import Arrival, ConnectionView, Consent, Grant, Tokens
 
 if TYPE_CHECKING:
     from layover.declare.agent import Agent
@@ -68,7 +68,7 @@ def with_scopes(connection: Connection, scopes: Iterable[str]) -> Connection:
 async def describe_consent(runtime: Runtime, connection: Connection, owner: str) -> dict[str, Any]:
     """Return what the owner is asked for: `{connection, scopes}`. A call that waits shows it to others, too:
     the page itself is made for its owner when they ask for it."""
-    _redirect_url(runtime)
+    _redirect_url(runtime, connection)
     grant = await runtime.connections.grants.get(owner, connection.name)
     is_of_it = grant is not None and grant.service == connection.service
     # What was allowed before stays allowed: another agent may need it.
@@ -77,18 +77,22 @@ async def describe_consent(runtime: Runtime, connection: Connection, owner: str)
     return {"connection": connection.name, "scopes": scopes}
 
 
-def _redirect_url(runtime: Runtime) -> str:
+def _redirect_url(runtime: Runtime, connection: Connection) -> str:
+    """Return the address to which only the service of this connection sends users back."""
     if not runtime.connections.redirect_url:
         raise ConfigurationError(
             "LAYOVER_CONNECTIONS_URL is not set: it is the page to which services send users back"
         )
-    return runtime.connections.redirect_url
+    parts = urlsplit(runtime.connections.redirect_url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{connection.name}"))
 
 
-async def begin_consent(runtime: Runtime, connection: Connection, owner: str) -> dict[str, Any]:
+async def begin_consent(
+    runtime: Runtime, connection: Connection, owner: str, proof_hash: str | None = None
+) -> dict[str, Any]:
     """Return the page that the owner is shown: `{connection, authorize_url, scopes}`. The URL is the owner's
-    only, and works once. Raises LimitReached."""
-    ports, redirect_url = runtime.connections, _redirect_url(runtime)
+    only, and works once, for whoever has the secret of this hash. Raises LimitReached."""
+    ports, redirect_url = runtime.connections, _redirect_url(runtime, connection)
     described = await describe_consent(runtime, connection, owner)
     scopes = tuple(described["scopes"])
     dice, now = runtime.dice, runtime.clock.now()
@@ -104,6 +108,7 @@ async def begin_consent(runtime: Runtime, connection: Connection, owner: str) ->
         scopes=scopes,
         redirect_url=redirect_url,
         sealed_verifier=await ports.sealer.seal(verifier, _context_of(connection, owner, state)),
+        proof_hash=proof_hash,
         asked_at=now,
         expires_at=now + ASKED_FOR,
     )
@@ -125,17 +130,36 @@ async def begin_consent(runtime: Runtime, connection: Connection, owner: str) ->
     return {**described, "authorize_url": _with_query(connection.authorize_url or "", fields)}
 
 
+def _check(arrival: Arrival, consent: Consent, connection: Connection) -> None:
+    """Raise ConsentRefused unless the browser came back from where it was sent, and is the one that was."""
+    if arrival.connection not in (None, consent.connection):
+        raise ConsentRefused("this consent came back to the page of another connection")
+    if not connection.is_from(arrival.iss):
+        facts = {"connection": connection.name, "iss": str(arrival.iss)[:200]}
+        logger.warning("a consent of another issuer is refused (`issuer`)", extra=facts)
+        raise ConsentRefused(f"this consent is not of {connection.name}, but of another service")
+    proof_hash = b64encode(sha256((arrival.proof or "").encode()).digest()).decode()
+    if consent.proof_hash not in (None, proof_hash):
+        raise ConsentRefused("another browser asked for this consent: ask for it in this one")
+
+
 async def finish_consent(
-    runtime: Runtime, connections: Mapping[str, Connection], owner: str, code: str, state: str
+    runtime: Runtime,
+    connections: Mapping[str, Connection],
+    owner: str,
+    code: str,
+    state: str,
+    *,
+    arrival: Arrival | None = None,
 ) -> Grant:
-    """Return the grant that a service's code is exchanged for. Raises NotFound if this owner was not asked
-    for this consent, or its time is over; ConsentRefused if the service does not take the code;
-    RetryableError."""
+    """Return the grant that a service's code is exchanged for. Raises NotFound if this owner was not asked,
+    or the time is over; ConsentRefused if service or browser is another one, or refuses; RetryableError."""
     ports = runtime.connections
     consent = await ports.grants.get_consent(owner, state, runtime.clock.now())
     connection = connections.get(consent.connection) if consent is not None else None
     if consent is None or connection is None or consent.service != connection.service:
         raise NotFound(_NOT_ASKED)
+    _check(arrival or Arrival(), consent, connection)
     # Of two that bring the same code, one exchanges it: a service that sees a code twice may end the grant.
     if consent.is_used or not await ports.grants.use_consent(owner, state):
         return await _brought_before(runtime, owner, consent)
@@ -207,12 +231,14 @@ async def _brought_before(runtime: Runtime, owner: str, consent: Consent) -> Gra
     return grant
 
 
-async def ask_for_consent(runtime: Runtime, owner: str, name: str) -> dict[str, Any]:
+async def ask_for_consent(
+    runtime: Runtime, owner: str, name: str, proof_hash: str | None = None
+) -> dict[str, Any]:
     """Return the page of `begin_consent` for a connection of any agent. Raises NotFound."""
     connection, _ = connections_by_name(runtime.agents()).get(name, (None, ()))
     if connection is None:
         raise NotFound("no agent here has a connection of this name")
-    return await begin_consent(runtime, connection, owner)
+    return await begin_consent(runtime, connection, owner, proof_hash)
 
 
 async def list_connections(runtime: Runtime, owner: str) -> list[ConnectionView]:
