@@ -86,3 +86,9 @@ def test_objects_of_optional_arguments_may_come_as_texts() -> None:
 def test_only_texts_that_do_not_fit_are_decoded() -> None:
     args = read(book, {"guests": json.dumps([{"name": "[1]"}]), "note": '{"a": 1}'})
     assert (args["guests"][0]["name"], args["note"]) == ("[1]", '{"a": 1}')
+
+
+def test_text_of_a_list_may_have_line_breaks_as_they_are() -> None:
+    assert read(book, {"guests": '[{"name": "Ada\nB.", "tags": ["vip"]}]'})["guests"] == [
+        {"name": "Ada\nB.", "tags": ["vip"]}
+    ]

@@ -85,3 +85,9 @@ async def test_what_hooks_have_to_see_first_is_told_as_they_left_it() -> None:
 
     told = await outputs(Offer, say('{"name": "a darn lamp"}'), hooks=[Edits()])
     assert told == [{"name": "a **** lamp"}]
+
+
+async def test_line_breaks_of_an_answer_may_stand_as_they_are() -> None:
+    told = await outputs(Offer, say('{"name": "one\ntwo\n\tthree", "price": 3}'))
+    assert told[-1] == {"name": "one\ntwo\n\tthree", "price": 3}
+    assert any("price" not in each and "\n" in each["name"] for each in told)

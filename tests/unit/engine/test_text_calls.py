@@ -69,6 +69,7 @@ def names_of(run: Any) -> list[str]:
         f"<tool_call>```json\n{CALL}\n```</tool_call>",
         f"```xml\n<function_call>{CALL}</function_call>\n```",
         f"<tools>{CALL}</tools>",
+        CALL.replace('"x"', '"x\n"'),
         '{"tool": "look", "args": {"what": "x"}}',
         '{"function": "look", "parameters": {"what": "x"}}',
         '{"type": "function", "id": "c1", "name": "look", "arguments": {"what": "x"}}',

@@ -53,7 +53,8 @@ async def test_half_of_the_judges_are_not_enough() -> None:
 
 
 async def test_more_than_half_of_the_judges_keep_a_rule() -> None:
-    outcome = await judged([say(YES), say(NO), say(f"```json\n{YES}\n```")], ["a", "b", "c"])
+    fenced = YES.replace("it is", "it\nis")
+    outcome = await judged([say(YES), say(NO), say(f"```json\n{fenced}\n```")], ["a", "b", "c"])
     assert outcome.holds
     assert len(outcome.verdicts) == 3
 

@@ -115,3 +115,9 @@ def test_numbers_are_read_as_a_list_a_number_or_a_text(
     value: Any, numbers: tuple[int, ...]
 ) -> None:
     assert numbers_of(value) == numbers
+
+
+def test_line_breaks_may_stand_in_texts_as_they_are() -> None:
+    raw = '{"entries": [{"content": "one\n\ttwo"}, {"content": "thr'
+    assert json_object(raw.rpartition(",")[0] + "]}") == {"entries": [{"content": "one\n\ttwo"}]}
+    assert json_object(raw, "entries") == {"entries": [{"content": "one\n\ttwo"}]}

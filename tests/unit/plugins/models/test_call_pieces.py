@@ -272,6 +272,18 @@ def test_every_beginning_of_json_may_go_on(at: int) -> None:
     assert not is_unfinished_json(ARGS[:at] + "\0")
 
 
+RAW = '{"text": "Buy:\n- milk\n\t- bread", "tags": ["shop"]}'
+
+
+@pytest.mark.parametrize("size", [1, 9, 500])
+@pytest.mark.parametrize("id", ["a{}", "", None, "same"])
+def test_line_breaks_within_arguments_cut_no_call(size: int, id: Any) -> None:
+    pieces = [piece(p, id=id and id.format(at), name="book") for at, p in enumerate(cut(RAW, size))]
+    reply, _ = assembled(*pieces, piece(RAW, id="same", name="book"), end())
+    meant = json.loads(RAW, strict=False)
+    assert [json.loads(call.args) for call in reply.calls] == [meant] * (2 if id == "a{}" else 1)
+
+
 def test_pieces_of_one_byte_with_a_name_each_are_read_at_all_lengths() -> None:
     args = json.dumps({"text": "x" * 300})
     assert called(*(piece(p, id=f"a{n}", name="book") for n, p in enumerate(args))) == [

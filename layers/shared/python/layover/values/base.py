@@ -97,10 +97,6 @@ class Described:
         return schema
 
 
-is_none = partial(is_, None)
-"""Leaves a field out that is None (`exclude_if`). Nothing in Python runs for it, as a dump asks of each."""
-
-
 class Value(Described, BaseModel):
     """Frozen; unknown fields are ignored, so that an older reader can read a newer record."""
 

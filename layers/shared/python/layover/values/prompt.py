@@ -1,11 +1,12 @@
 """A model's request and its reply, independent of the provider."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from layover.values.base import Value
+from layover.values.json_answer import escape_raw
 from layover.values.message import DataPart, Message
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.usage import Usage
@@ -145,7 +146,7 @@ class RequestedCall(Value):
 
     id: str
     name: str
-    args: str
+    args: Annotated[str, AfterValidator(escape_raw)]
     state: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Data that the provider wants back with this call, unchanged."""
 

@@ -277,7 +277,7 @@ def _is_json(text: str) -> bool:
     if not _begins_json(text):
         return False
     try:
-        json.loads(text)
+        json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return False
     return True

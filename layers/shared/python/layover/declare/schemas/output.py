@@ -4,13 +4,12 @@ import re
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, create_model
-from pydantic_core import from_json
 
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.references import Schema
 from layover.errors import DefinitionError
-from layover.values.json_answer import json_beginning, json_candidates
+from layover.values.json_answer import json_beginning, json_candidates, read_json
 from layover.values.prompt import OutputSpec
 
 WRAPPED = "value"
@@ -72,7 +71,7 @@ class OutputType:
     def partial(self, text: str) -> Any:
         """Return the beginning of a reply as JSON, not validated; None if there is no value yet."""
         try:
-            value = from_json(json_beginning(text), allow_partial="trailing-strings")
+            value = read_json(json_beginning(text), "trailing-strings")
         except ValueError:
             return None
         if self._wrapper is None or not isinstance(value, dict):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic_core import from_json
+from layover.values.json_answer import read_json
 
 Path = Sequence[int | str]
 
@@ -42,7 +42,7 @@ def _list_or_object(text: Any) -> Any:
     if not isinstance(text, str) or text.strip()[:1] not in ("[", "{"):
         return None
     try:
-        return from_json(text)
+        return read_json(text)
     except ValueError:
         return None
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from layover.clock import SystemClock
 from layover.ports import ChatModel
+from layover.values.json_answer import escape_raw
 from layover.values.message import Message, Role, TextPart
 from layover.values.prompt import OutputSpec, Prompt
 
@@ -55,6 +56,6 @@ def _read(text: str) -> Judged | None:
     """Return the verdict in a reply, which some models wrap in words or in a fence."""
     begin, end = text.find("{"), text.rfind("}")
     try:
-        return Judged.model_validate_json(text[begin : end + 1])
+        return Judged.model_validate_json(escape_raw(text[begin : end + 1]))
     except ValidationError:
         return None

@@ -8,6 +8,7 @@ from layover.declare.tools.tool import AnyTool
 from layover.engine.outcomes import Ready
 from layover.engine.tools.execute import prepare
 from layover.values.base import compact_json, strict_json
+from layover.values.json_answer import escape_raw
 from layover.values.prompt import Prompt, Reply, RequestedCall
 
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\r?\n(?P<inner>.*?)\r?\n?[ \t]*```", re.DOTALL)
@@ -71,7 +72,7 @@ def _object_in(text: str) -> dict[str, Any] | None:
             if match := wrapper.fullmatch(bare):
                 bare = match["inner"].strip()
     try:
-        value = strict_json(bare)
+        value = strict_json(escape_raw(bare))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

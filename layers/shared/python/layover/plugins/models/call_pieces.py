@@ -9,12 +9,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import from_json
-
 from layover.plugins.models import call_ids
 from layover.plugins.models.opaque import Opaque
 from layover.plugins.models.text import Text
 from layover.ports import Ids
+from layover.values.json_answer import read_json
 from layover.values.prompt import Delta, RequestedCall
 from layover.values.text import sanitise
 
@@ -271,7 +270,7 @@ def is_json(text: str) -> bool:
     if text.rstrip()[-1:] in ("", ",", ":", "{", "["):
         return False
     try:
-        from_json(text)
+        read_json(text)
     except ValueError:
         return False
     return True
@@ -280,7 +279,7 @@ def is_json(text: str) -> bool:
 def is_unfinished_json(text: str) -> bool:
     """Return whether a text is JSON, or the beginning of it."""
     try:
-        from_json(text)
+        read_json(text)
     except ValueError as error:
         return str(error).startswith("EOF")
     return True

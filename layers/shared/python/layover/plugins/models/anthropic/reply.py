@@ -13,6 +13,7 @@ from layover.plugins.models.open_calls import OpenCall, OpenCalls
 from layover.plugins.models.replies import CUT_SHORT, object_at, objects_at, text_at
 from layover.plugins.models.text import Text
 from layover.ports import Ids
+from layover.values.json_answer import read_json
 from layover.values.message import DataPart
 from layover.values.prompt import PROVIDER_TOOL, Delta, Reply, StopReason
 from layover.values.runs.usage import Usage, parse_tokens
@@ -192,7 +193,7 @@ class _Block:
         if self.type == TEXT:
             return {"type": TEXT, "text": text_at(fields, "text")}
         if args := self.args.whole().strip():
-            fields["input"] = json.loads(whole_arguments(args, cut=True) or "{}")
+            fields["input"] = read_json(whole_arguments(args, cut=True))
         return fields
 
     @property

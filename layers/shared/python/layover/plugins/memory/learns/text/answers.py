@@ -59,7 +59,7 @@ def numbers_of(value: Any) -> tuple[int, ...]:
 
 def _objects_in(text: str) -> Iterator[dict[str, Any]]:
     """Yield the objects in a text, those inside others as well."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(strict=False)
     for brace in islice(re.finditer("{", text), _MAX_BRACES):
         try:
             value, _ = decoder.raw_decode(text, brace.start())
@@ -74,7 +74,7 @@ def _whole_part(text: str, names: tuple[str, ...]) -> dict[str, Any] | None:
         rest = text[brace.start() :]
         for end, closing in islice(_ends(rest), _MAX_ENDS):
             try:
-                value = json.loads(rest[:end] + closing)
+                value = json.loads(rest[:end] + closing, strict=False)
             except (ValueError, RecursionError):
                 continue
             if not value.keys().isdisjoint(names):
