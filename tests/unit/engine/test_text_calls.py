@@ -70,6 +70,7 @@ def names_of(run: Any) -> list[str]:
         f"```xml\n<function_call>{CALL}</function_call>\n```",
         f"<tools>{CALL}</tools>",
         CALL.replace('"x"', '"x\n"'),
+        CALL.replace('"look"', '"functions.look"'),
         '{"tool": "look", "args": {"what": "x"}}',
         '{"function": "look", "parameters": {"what": "x"}}',
         '{"type": "function", "id": "c1", "name": "look", "arguments": {"what": "x"}}',

@@ -1,5 +1,6 @@
 """A model's request and its reply, independent of the provider."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -270,3 +271,13 @@ class Delta(NamedTuple):
     """Index of the call in the reply, from 0: ids may be missing, or the same twice."""
     tool_call_id: str = ""
     tool_name: str = ""
+
+
+def deltas_of(reply: Reply) -> Iterator[Delta]:
+    """Yield a reply as one delta of each kind, and of each call."""
+    if reply.reasoning:
+        yield Delta("reasoning", reply.reasoning)
+    if reply.text:
+        yield Delta("text", reply.text)
+    for at, call in enumerate(reply.calls):
+        yield Delta("tool-call", call.args, call=at, tool_call_id=call.id, tool_name=call.name)

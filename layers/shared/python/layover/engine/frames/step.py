@@ -22,7 +22,7 @@ from layover.engine.models.asking import StepRequests
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.hook_questions import ask_for_hook
 from layover.engine.models.reply_events import CallNames, ReplyEvents
-from layover.engine.models.text_calls import with_text_call
+from layover.engine.models.text_calls import with_meant_names, with_text_call
 from layover.engine.models.unused_replies import priced
 from layover.engine.prompter import InputTooLong, Prompter
 from layover.engine.tools.calls import Calls
@@ -101,7 +101,7 @@ class ModelStep:
             names=names,
             events=reply_events,
             streams=streams,
-            read_text=self._with_text_call,
+            read=self._as_meant,
         )
         # Until the journal has the reply, a death loses it: the next attempt asks the model again and pays
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
@@ -148,7 +148,8 @@ class ModelStep:
             requests.size = 0
             return in_place.as_reply()
 
-    def _with_text_call(self, prompt: Prompt, reply: Reply) -> Reply:
+    def _as_meant(self, prompt: Prompt, reply: Reply) -> Reply:
+        reply = with_meant_names(reply, [tool.name for tool in prompt.tools])
         if not prompt.settings.text_calls:
             return reply
         is_output = self._agent.output is not None and self._correction(reply) is None

@@ -32,14 +32,14 @@ from layover.engine.models.unused_replies import UnusedReplies
 from layover.engine.prompter import Prompter
 from layover.engine.work import RunWork
 from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
-from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.prompt import Delta, Prompt, Reply, deltas_of
 from layover.values.runs.event import ModelFallback
 from layover.values.runs.run import ErrorInfo
 
 logger = logging.getLogger("layover")
 
-ReadText = Callable[[Prompt, Reply], Reply]
-"""Reads a text as the call that it is; returns the same reply if it is anything else."""
+ReadReply = Callable[[Prompt, Reply], Reply]
+"""Reads a reply as it was meant; returns the same one if it says what it means."""
 
 
 class StepRequests:
@@ -57,7 +57,7 @@ class StepRequests:
         names: CallNames,
         events: ReplyEvents,
         streams: bool,
-        read_text: ReadText,
+        read: ReadReply,
     ) -> None:
         self._work = work
         self._prompter = prompter
@@ -68,7 +68,7 @@ class StepRequests:
         self._names = names
         self._events = events
         self._streams = streams
-        self._read_text = read_text
+        self._read = read
         self._unused = UnusedReplies(work)
         self._left = MAX_REQUESTS
         self._plan = Plan(first_model(models, work.state.steps), prompter.fit)
@@ -146,11 +146,10 @@ class StepRequests:
             self._left -= problem.requests
             raise
         self._left -= reply.requests
-        read = self._read_text(prompt, reply)
-        if self._streams and read is not reply:  # The text that was streamed is void.
+        read = self._read(prompt, reply)
+        if self._streams and read is not reply:  # What was streamed is void.
             self._restart()
-            for at, call in enumerate(read.calls):
-                delta = Delta("tool-call", call.args, call=at, tool_name=call.name)
+            for delta in deltas_of(read):
                 self._events.on_delta(delta)
         missing = not_an_answer(prompt, read, self._plan.unanswered + 1)
         if missing is None:

@@ -1,7 +1,8 @@
-"""Calls that a model writes as text, for agents that ask for it (docs/behaviour.md#text-calls)."""
+"""Calls as models write them: under a name that is only nearly a tool's (docs/behaviour.md#tolerances), and
+as text, for agents that ask for it (docs/behaviour.md#text-calls)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from layover.declare.tools.tool import AnyTool
@@ -18,6 +19,36 @@ _NAMES = frozenset({"name", "tool", "function"})
 _ARGUMENTS = frozenset({"arguments", "parameters", "args"})
 _IGNORED = frozenset({"type", "id"})
 """Fields that some templates add to a call and that say nothing about it."""
+_MARKER = "<|"
+"""Begins what a model writes for its server, as in `forecast<|channel|>commentary`."""
+_NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api)[.:/]")
+"""In front of a name: where a model was taught that tools are."""
+
+
+def with_meant_names(reply: Reply, tools: Collection[str]) -> Reply:
+    """Return the reply with the tools' names that its calls mean; the same reply if they all have them."""
+    names = [meant_name(call.name, tools) for call in reply.calls]
+    if names == [call.name for call in reply.calls]:
+        return reply
+    pairs = zip(reply.calls, names, strict=True)
+    calls = tuple(call.model_copy(update={"name": name}) for call, name in pairs)
+    return reply.model_copy(update={"calls": calls})
+
+
+def meant_name(name: str, tools: Collection[str]) -> str:
+    """Return the only one of the tools that a name can mean: without markers and a namespace, and whatever
+    its capitals and hyphens are; the name itself if none fits, or several do."""
+    if name in tools:
+        return name
+    bare = _NAMESPACE.sub("", name.partition(_MARKER)[0].strip())
+    if bare in tools:
+        return bare
+    fits = [tool for tool in tools if _folded(tool) == _folded(bare)]
+    return fits[0] if len(fits) == 1 else name
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_")
 
 
 def with_text_call(
@@ -56,6 +87,7 @@ def _call_in(text: str, tools: Mapping[str, AnyTool]) -> RequestedCall | None:
         args = _object_in(args)
     if not isinstance(name, str) or not isinstance(args, dict):
         return None
+    name = meant_name(name, tools)
     tool = tools.get(name)
     # Arguments that the tool does not know would be ignored in a call; here they say that it is none.
     if tool is None or args.keys() - tool.parameters.get("properties", args).keys():

@@ -23,7 +23,7 @@ from layover.plugins.models.faults import (
 )
 from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.ports import ChatModel, Model, OnDelta, send_deltas
-from layover.values.prompt import Delta, Prompt, Reply
+from layover.values.prompt import Delta, Prompt, Reply, deltas_of
 
 logger = logging.getLogger("layover")
 
@@ -108,18 +108,10 @@ class _Listener:
         return _Done() if awaitable is None else awaitable
 
     def untold(self, reply: Reply) -> Iterator[Delta]:
-        """Yield the kinds of pieces that the author has not told, each as one piece; not thoughts behind a
+        """Return the kinds of pieces that the author has not told, each as one piece; not thoughts behind a
         text."""
         last = max((_ORDER.index(kind) for kind in self.kinds), default=-1)
-        if reply.reasoning and last < _ORDER.index("reasoning"):
-            yield Delta("reasoning", reply.reasoning)
-        if reply.text and last < _ORDER.index("text"):
-            yield Delta("text", reply.text)
-        if last < _ORDER.index("tool-call"):
-            for at, call in enumerate(reply.calls):
-                yield Delta(
-                    "tool-call", call.args, call=at, tool_call_id=call.id, tool_name=call.name
-                )
+        return (delta for delta in deltas_of(reply) if last < _ORDER.index(delta.kind))
 
 
 class _Done:
