@@ -124,6 +124,34 @@ async def test_a_type_that_the_model_takes_is_a_data_url(mime_type: str, inputs:
 
 
 @pytest.mark.parametrize(
+    ("given", "data", "seen"),
+    [
+        ("image/png", b"\xff\xd8\xff\xe0", "image/jpeg"),
+        ("image/jpeg", b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+        ("image/jpg", b"GIF89a", "image/gif"),
+        ("image/png", b"%PDF-1.7", "application/pdf"),
+        ("application/pdf", b"\x89PNG\r\n\x1a\n", "image/png"),
+        ("image/png", b"GIF8", "image/png"),
+        ("image/jpg", b"", "image/jpeg"),
+    ],
+)
+async def test_a_model_gets_the_type_that_the_bytes_tell(
+    given: str, data: bytes, seen: str
+) -> None:
+    blobs = InMemoryBlobs()
+    (loaded,) = await shown(blobs, await file(blobs, "f", given, data))
+    assert isinstance(loaded, FilePart)
+    assert loaded.mime_type == seen
+    assert (loaded.url or "").startswith(f"data:{seen};base64,")
+
+
+async def test_a_text_stays_one_however_it_begins() -> None:
+    blobs = InMemoryBlobs()
+    (loaded,) = await shown(blobs, await file(blobs, "f", "text/plain", b"GIF89a is a format"))
+    assert isinstance(loaded, TextPart)
+
+
+@pytest.mark.parametrize(
     ("mime_type", "inputs"),
     [("audio/mpeg", ["video"]), ("video/mp4", ["audio"]), ("image/svg+xml", ["audio", "document"])],
 )

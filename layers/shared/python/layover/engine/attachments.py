@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 from layover.batches import batched
 from layover.files.store import Files
-from layover.values.file import IMAGES, bare_type
+from layover.values.file import IMAGES, bare_type, true_type
 from layover.values.message import FilePart, Message, Part, Role, TextPart
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import Input
@@ -100,16 +100,19 @@ class Attachments:
     async def _part(self, part: FilePart, inputs: tuple[Input, ...]) -> Part:
         key = _id(part), inputs
         if key not in self._loaded:
-            self._loaded[key] = await self._load(part)
+            self._loaded[key] = await self._load(part, inputs)
         return self._loaded[key]
 
-    async def _load(self, part: FilePart) -> Part:
+    async def _load(self, part: FilePart, inputs: tuple[Input, ...]) -> Part:
         data = await self._files.data(_id(part))
         if data is None:
             self._sizes[_id(part)] = None
             return _note(part, "no longer available")
         if _is_text(part):
             return _text(part, data)
+        part = part.model_copy(update={"mime_type": true_type(part.mime_type, data)})
+        if not _shows_bytes(part, inputs):
+            return _note(part)
         pieces = [_url_prefix(part), *_encoded(data)]
         del data  # A large file, its pieces and its URL would be in memory at once.
         return FilePart(url="".join(pieces), name=part.name, mime_type=_kind(part))

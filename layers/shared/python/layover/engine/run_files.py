@@ -9,7 +9,7 @@ from layover.errors import NotFound, RetryableError
 from layover.files.node_log import NodeLog
 from layover.files.store import Files, result_id, thread_file_facts
 from layover.runtime import Runtime
-from layover.values.file import MAX_NAME, FileFacts, is_mime_type, max_bytes
+from layover.values.file import MAX_NAME, FileFacts, is_mime_type, max_bytes, true_type
 from layover.values.message import FilePart
 from layover.values.runs.run import CallRecord, RunMeta
 from layover.values.text import sanitise
@@ -34,6 +34,7 @@ class RunFiles:
             raise ValueError(f"a file's name has 1 to {MAX_NAME} printable characters")
         if not is_mime_type(mime_type):
             raise ValueError("the media type is not one that a file may have")
+        mime_type = true_type(mime_type, data)
         if len(data) > max_bytes(mime_type):
             raise ValueError(f"a file of this type may have {max_bytes(mime_type)} bytes")
         facts = await self._store_file(self._runtime.ids.new("file"), name, mime_type, bytes(data))

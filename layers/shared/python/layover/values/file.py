@@ -19,7 +19,8 @@ MIME_TYPE = (
 _FIRST_BYTES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
 _TYPE = re.compile(MIME_TYPE, re.IGNORECASE | re.ASCII)
@@ -57,6 +58,11 @@ def type_of(data: bytes) -> str:
         if data.startswith(prefix):
             return mime_type
     return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
+
+
+def true_type(mime_type: str | None, data: bytes) -> str:
+    """Return the type that the first bytes tell, else the given one: names and clients go by endings."""
+    return type_of(data) or mime_type or ""
 
 
 def bare_type(mime_type: str) -> str:

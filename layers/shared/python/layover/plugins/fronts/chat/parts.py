@@ -12,7 +12,7 @@ from layover.errors import InvalidRequest
 from layover.files.store import Files, thread_file_facts
 from layover.runtime import Runtime
 from layover.values.base import Json, compact_json
-from layover.values.file import MAX_NAME, is_mime_type, max_bytes, type_of
+from layover.values.file import MAX_NAME, is_mime_type, max_bytes, true_type
 from layover.values.message import (
     CONTEXT,
     DataPart,
@@ -103,7 +103,7 @@ async def _keep(runtime: Runtime, head: ThreadHead, file: ClientFile) -> FilePar
     if not file.url.startswith(_DATA):
         return FilePart(url=file.url, name=file.name, mime_type=file.mime_type or None)
     given_type, data = _decode(file.url)
-    mime_type = next(filter(is_mime_type, (file.mime_type or "", given_type)), type_of(data))
+    mime_type = true_type(next(filter(is_mime_type, (file.mime_type or "", given_type)), ""), data)
     title = (file.name or "file").strip()[:MAX_NAME] or "file"
     if not is_mime_type(mime_type) or not title.isprintable() or len(data) > max_bytes(mime_type):
         raise _invalid("a file of this type, name or size cannot be kept")
