@@ -748,6 +748,9 @@ def inspect_server(
 
 def run() -> None:
     """Run a command. If a library of the extra is missing, say what to install."""
+    from layover.desk.local.output import take_every_letter
+
+    take_every_letter()
     try:
         sys.exit(report_failure(app)())
     except ModuleNotFoundError as error:

@@ -19,6 +19,8 @@ _MAX_WAITING = 10_000
 """Writes that wait for a reader that has stalled. Later ones are dropped."""
 _LAST_WORDS_S = 3.0
 """Seconds that the end of the process waits for such a reader."""
+_LACKING = "backslashreplace"
+"""Python's name for what becomes of a letter that an encoding lacks."""
 Write = Callable[[int, bytes], None]
 
 
@@ -37,6 +39,14 @@ def keep_output_harmless(write: Write = write_or_drop) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream in before:
             handler.setStream(sys.stderr if handler.stream is before[1] else sys.stdout)
+
+
+def take_every_letter() -> None:
+    """Have stdout and stderr write a letter that the console's encoding lacks as its number (`\\u5e97`), in
+    place of raising: what a command has done by then may have cost money."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_LACKING)
 
 
 def write_in_background() -> Write:
@@ -111,7 +121,7 @@ def _harmless(stream: Any, write: Write) -> Any:
     return io.TextIOWrapper(
         raw,
         stream.encoding,
-        "backslashreplace",
+        _LACKING,
         line_buffering=True,
         write_through=unbuffered,
     )
