@@ -59,13 +59,15 @@ def _value(value: AnyValue) -> Any:
 class Receiver:
     """`spans`, in the order of their arrival; `points`: of metrics, by their names, with sums and counts.
     `status`: what it answers; `waits`: it answers only once this is set. `connections`: that were opened;
-    `closes`: it hangs up after an answer without saying so, as one that was idle for long."""
+    `closes`: it hangs up after an answer without saying so, as one that was idle for long. `max_body`: a
+    larger one is answered with 413."""
 
     url: str = ""
     status: int = 200
     waits: threading.Event | None = None
     connections: int = 0
     closes: bool = False
+    max_body: int | None = None
     requests: list[str] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -133,9 +135,11 @@ def receiving() -> Iterator[Receiver]:
             receiver.bodies.append(body)
             if receiver.waits is not None:
                 receiver.waits.wait(120)
-            if receiver.status == 200:
+            too_large = receiver.max_body is not None and len(body) > receiver.max_body
+            status = 413 if too_large else receiver.status
+            if status == 200:
                 receiver.take(self.path, body)
-            self.send_response(receiver.status)
+            self.send_response(status)
             self.send_header("content-length", "0")
             self.end_headers()
             self.close_connection = self.close_connection or receiver.closes

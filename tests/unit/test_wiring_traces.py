@@ -40,6 +40,14 @@ def test_without_an_endpoint_no_function_imports_opentelemetry(modules: Modules)
     assert modules(f"import json, sys; {handlers}\n{TOUCH}{LOADED}", **init) == []
 
 
+@pytest.mark.parametrize(("word", "is_off"), [("true", True), (" True", True), ("1", False)])
+def test_the_switch_of_every_program_is_obeyed(modules: Modules, word: str, is_off: bool) -> None:
+    """The specification knows `true` in any case, and nothing else."""
+    variables = {ENDPOINT: "http://127.0.0.1:9", "OTEL_SDK_DISABLED": word}
+    code = f"import json, sys\n{TOUCH}wiring.runtime().tracing.record\n{LOADED}"
+    assert (modules(code, **variables) == []) is is_off
+
+
 def test_with_an_endpoint_a_function_that_takes_runs_imports_it_before_the_first_event(
     modules: Modules,
 ) -> None:

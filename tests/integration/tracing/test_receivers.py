@@ -13,7 +13,7 @@ from layover.clock import SystemClock
 from layover.ids import SequentialIds
 from layover.inmemory.model import say
 from layover.plugins.traces.background import BackgroundTracing
-from layover.plugins.traces.otlp import MAX_KEPT, METRICS_S, PAUSE_S
+from layover.plugins.traces.otlp import MAX_KEPT, METRICS_S, PAUSE_S, Recorded
 from layover.plugins.traces.receiver import Receiver as Receiving
 from layover.values.span import RUN, Span
 from support.otlp import Receiver
@@ -66,8 +66,11 @@ async def test_a_run_ends_while_the_receiver_still_thinks(receiver: Receiver) ->
     assert receiver.requests[:1] == ["/v1/traces"]
 
 
-async def test_after_a_failure_nobody_asks_the_receiver_for_a_while(receiver: Receiver) -> None:
-    receiver.status = 400
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_after_a_failure_nobody_asks_the_receiver_for_a_while(
+    status: int, receiver: Receiver
+) -> None:
+    receiver.status = status
     world = patient()
     await world.go()
     asked = len(receiver.requests)
@@ -81,7 +84,7 @@ async def test_after_a_failure_nobody_asks_the_receiver_for_a_while(receiver: Re
 
 
 async def test_what_cannot_be_sent_fills_no_memory(receiver: Receiver) -> None:
-    receiver.status = 400
+    receiver.status = 503
     world = patient()
     now = world.clock.now()
     for number in range(MAX_KEPT + 10):
@@ -91,6 +94,108 @@ async def test_what_cannot_be_sent_fills_no_memory(receiver: Receiver) -> None:
     world.now_s += PAUSE_S
     await world.tracing.finish()
     assert len(receiver.spans) == MAX_KEPT
+
+
+@pytest.mark.parametrize("status", [307, 400, 401, 404, 415, 500])
+async def test_what_a_receiver_refuses_for_good_is_sent_once_and_counted(
+    status: int, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The specification has four statuses after which the same request may be sent again."""
+    world = patient()
+    receiver.status = status
+    await world.go()
+    [line] = [each for each in caplog.records if "traces were not sent" in each.getMessage()]
+    assert vars(line)["dropped_spans"] == 2
+    receiver.status = 200
+    world.now_s += PAUSE_S
+    await world.go("again", thread="t2")
+    assert len({span.trace for span in receiver.spans}) == 1
+
+
+async def test_span_that_cannot_be_encoded_is_tried_once(receiver: Receiver) -> None:
+    world = patient()
+    now = world.clock.now()
+    world.tracing.record(Span("run_1", RUN, None, "no text: \ud800", now, now))
+    await world.tracing.finish()
+    world.now_s += PAUSE_S
+    world.tracing.record(Span("run_2", RUN, None, "good", now, now))
+    await world.tracing.finish()
+    assert [span.name for span in receiver.spans] == ["good"]
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+async def test_batch_that_is_too_large_is_sent_in_smaller_ones(
+    is_frozen: bool, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.max_body = 1_000
+    world = patient()
+    now = world.clock.now()
+    kind = type(world.tracing) if is_frozen else BackgroundTracing
+    tracing = kind(world.clock, "shop", os.environ, flush_s=30.0)
+    if isinstance(tracing, BackgroundTracing):
+        tracing.renew()
+    for number in range(33):
+        Recorded.record(tracing, Span(f"run_{number}", RUN, None, "small", now, now))
+    large = Span("run_large", RUN, None, "large", now, now, {"text": "x" * 2_000})
+    Recorded.record(tracing, large)
+    await tracing.finish()
+    if isinstance(tracing, BackgroundTracing):
+        tracing.send()
+    assert [span.name for span in receiver.spans] == ["small"] * 33
+    [line] = [each for each in caplog.records if "traces were not sent" in each.getMessage()]
+    assert vars(line)["dropped_spans"] == 1
+    await tracing.aclose()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sent"),
+    [
+        ("OTEL_TRACES_EXPORTER", "none", {"/v1/metrics"}),
+        ("OTEL_METRICS_EXPORTER", "None", {"/v1/traces"}),
+        ("OTEL_METRICS_EXPORTER", " console , otlp", {"/v1/traces", "/v1/metrics"}),
+        ("OTEL_METRICS_EXPORTER", "otlp_proto_http", {"/v1/traces", "/v1/metrics"}),
+        ("OTEL_METRICS_EXPORTER", "prometheus", {"/v1/traces"}),
+        ("OTEL_TRACES_EXPORTER", "", {"/v1/traces", "/v1/metrics"}),
+        ("OTEL_LOGS_EXPORTER", "none", {"/v1/traces", "/v1/metrics"}),
+    ],
+)
+async def test_signal_that_is_switched_off_is_not_sent(
+    variable: str,
+    value: str,
+    sent: set[str],
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    await bench().go()
+    assert set(receiver.requests) == sent
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "lines"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", ["PROTOCOL=grpc", "PROTOCOL=grpc"]),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json", ["PROTOCOL=http/json"]),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", []),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "", []),
+        ("OTEL_METRICS_EXPORTER", "prometheus", ["OTEL_METRICS_EXPORTER=prometheus"]),
+        ("OTEL_METRICS_EXPORTER", "none", []),
+    ],
+)
+async def test_what_is_not_spoken_is_said_once_and_the_rest_is_sent(
+    variable: str,
+    value: str,
+    lines: list[str],
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    await patient().go()
+    said = [each.getMessage() for each in caplog.records if "here:" in each.getMessage()]
+    assert len(said) == len(lines)
+    assert all(line in each for line, each in zip(lines, said, strict=True))
+    assert receiver.tree() == ["invoke_agent guide", "  chat m"]
 
 
 async def test_spans_that_cannot_be_made_cost_a_run_nothing(

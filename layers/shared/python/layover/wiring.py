@@ -73,7 +73,7 @@ def runtime() -> Runtime:
         threads=lazy(_threads),
         memory=lazy(_memory),
         blobs=lazy(_blobs),
-        model=lazy(_traced_model if _traces() else _model),
+        model=lazy(_traced_model if environment().traces else _model),
         callbacks=lazy(_callbacks),
         clock=clock,
         ids=RandomIds(),
@@ -91,11 +91,11 @@ def runtime() -> Runtime:
         background=lazy(_background) if environment().compact_function else None,
         sockets=lazy(_sockets) if environment().socket_endpoint else None,
         dialer=ClientDialer(_database, _model),
-        tracing=lazy(_tracing) if _traces() else ports.NoTracing(),
+        tracing=lazy(_tracing) if environment().traces else ports.NoTracing(),
         tool_servers=lazy(_tool_servers),
         connections=_connections(),
         channels=_channels(),
-        own_model=_traced_own_model if _traces() else _own_model,
+        own_model=_traced_own_model if environment().traces else _own_model,
     )
 
 
@@ -128,7 +128,7 @@ def _aws() -> "AwsServices":
 def _journal() -> ports.Journal:
     journal = _plain_journal()
     # Lazy: `api` has a journal and takes no run, so it never imports OpenTelemetry.
-    return replace(journal, writers=lazy(_traced_writers)) if _traces() else journal
+    return replace(journal, writers=lazy(_traced_writers)) if environment().traces else journal
 
 
 @cache
@@ -140,10 +140,6 @@ def _plain_journal() -> ports.Journal:
     return table_journal(
         _table(), lazy(_blobs), SystemClock(), sink, audit_retention=audit_retention
     )
-
-
-def _traces() -> bool:
-    return bool(environment().otlp_endpoint)
 
 
 @cache
@@ -546,7 +542,7 @@ def import_ahead(function: str) -> None:
     if "AWS_LAMBDA_INITIALIZATION_TYPE" in os.environ:
         from layover.ahead import import_all
 
-        import_all(function, _agents, traces=_traces())
+        import_all(function, _agents, traces=environment().traces)
 
 
 def owners() -> "Owners":
@@ -634,7 +630,7 @@ def in_process(agent: "Agent") -> "InProcess":
 
 def _traced(runtime: Runtime) -> Runtime:
     """Return the runtime of this process with traces, if they are on."""
-    if not _traces():
+    if not environment().traces:
         return runtime
     from layover.plugins.traces.requests import TracedModel
     from layover.plugins.traces.writers import TracedWriters

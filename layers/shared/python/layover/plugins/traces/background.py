@@ -6,8 +6,8 @@ from functools import cache
 from threading import Event, Lock, Thread
 
 from layover.plugins.traces.measures import Measures
-from layover.plugins.traces.otlp import Recorded, warn
-from layover.plugins.traces.receiver import LibrarySender, Receiver
+from layover.plugins.traces.otlp import Recorded
+from layover.plugins.traces.receiver import SIGNALS, LibrarySender, Receiver
 from layover.values.span import Span
 
 EVERY_S = 5.0
@@ -57,22 +57,21 @@ class BackgroundTracing(Recorded):
 
     def send(self, *, is_last: bool = False) -> None:
         """Send what was recorded. Waits for the receiver, and raises nothing."""
-        with self._lock:
-            if spans := self._take_all():
-                try:
-                    self._sender("traces").post_now(self._encoded(spans))
-                except Exception as error:
-                    self._failed(spans, error)
-                    return
-            if self._are_metrics_due() or (is_last and self._measures.has_news):
-                try:
-                    self._sender("metrics").post_now(self._reported())
-                except Exception as error:
-                    warn("metrics were not sent", error)
+        signal = "traces"
+        try:
+            with self._lock:
+                while self._waiting:
+                    with self._batch() as spans:
+                        self._sender(signal).post_now(self._encoded(spans))
+                signal = "metrics"
+                if self._are_metrics_due() or (is_last and self._measures.has_news):
+                    self._sender(signal).post_now(self._reported())
+        except Exception as error:
+            self._failed(signal, error)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        for signal in ("traces", "metrics"):
+        for signal in SIGNALS:
             await self._sender(signal).aclose()
 
     def _make_sender(self, signal: str) -> LibrarySender:

@@ -9,7 +9,8 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -18,7 +19,16 @@ from opentelemetry.sdk.resources import Resource
 
 from layover.plugins.traces.encoding import encode_attributes, encode_spans
 from layover.plugins.traces.measures import Measures
-from layover.plugins.traces.receiver import DirectSender, LibrarySender, Receiver, Refused
+from layover.plugins.traces.receiver import (
+    TOO_LARGE,
+    DirectSender,
+    LibrarySender,
+    Receiver,
+    Refused,
+    is_sent,
+    may_pass,
+    unspoken,
+)
 from layover.plugins.traces.recorder import Recorder
 from layover.ports import Clock
 from layover.values.span import Span, trace_id_of
@@ -78,15 +88,19 @@ class Recorded(Recorder):
         self._monotonic = monotonic
         self._resource = _resource(service)
         self._is_sampled = _sampling(variables)
+        self._has_metrics = is_sent("metrics", variables)
         self._max_text = _max_text(variables)
         self._waiting: deque[Span] = deque(maxlen=MAX_KEPT)
         self._measures = Measures(variables)
+        self._max_batch, self._dropped = MAX_KEPT, 0
         self._quiet_until = self._metrics_due = -math.inf
+        for line in unspoken(variables):
+            logger.warning(line)
 
     def record(self, span: Span) -> None:
         """See `ports.Tracing`."""
         try:
-            if not span.is_repeated:
+            if self._has_metrics and not span.is_repeated:
                 self._measures.add(span)
             if self._is_sampled(span.run_id):
                 self._waiting.append(span)
@@ -99,8 +113,23 @@ class Recorded(Recorder):
     def _are_metrics_due(self) -> bool:
         return self._measures.has_news and self._monotonic() >= self._metrics_due
 
-    def _take_all(self) -> list[Span]:
-        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+    @contextmanager
+    def _batch(self) -> Iterator[list[Span]]:
+        """Take spans for one request. Those that were not sent are kept, if they may be taken later, or in
+        smaller requests; the others would be sent for ever."""
+        count = min(len(self._waiting), self._max_batch)
+        spans = [self._waiting.popleft() for _ in range(count)]
+        try:
+            yield spans
+        except BaseException as error:
+            is_too_large = isinstance(error, Refused) and error.status == TOO_LARGE and count > 1
+            if is_too_large or may_pass(error):
+                self._keep(spans)
+            else:
+                self._dropped += count
+            if not is_too_large:
+                raise
+            self._max_batch = count // 2
 
     def _encoded(self, spans: list[Span]) -> bytes:
         return encode_spans(spans, self._resource, self._max_text)
@@ -109,12 +138,19 @@ class Recorded(Recorder):
         self._metrics_due = self._monotonic() + METRICS_S
         return self._measures.report(self._resource)
 
-    def _failed(self, spans: list[Span], error: Exception) -> None:
-        """Keep spans that were not sent: the newest, as far as there is room."""
+    def _keep(self, spans: list[Span]) -> None:
+        """Put spans back: the newest, as far as there is room."""
         room = MAX_KEPT - len(self._waiting)
+        self._dropped += max(0, len(spans) - room)
         self._waiting.extendleft(reversed(spans[max(0, len(spans) - room) :]))
-        self._quiet_until = self._monotonic() + PAUSE_S
-        warn("traces were not sent", error)
+
+    def _failed(self, signal: str, error: Exception) -> None:
+        """Log what was not sent, without what the receiver or the system said of it."""
+        if signal == "traces":
+            self._quiet_until = self._monotonic() + PAUSE_S
+        cause = str(error) if isinstance(error, Refused) else type(error).__name__
+        extra = {"cause": cause, "dropped_spans": self._dropped}
+        logger.warning("%s were not sent", signal, extra=extra)
 
 
 class OtlpTracing(Recorded):
@@ -129,19 +165,17 @@ class OtlpTracing(Recorded):
         not sent are kept for the next time."""
         if not self._may_send() or not (self._waiting or self._are_metrics_due()):
             return
-        spans = self._take_all()
+        signal = "traces"
         try:
             async with asyncio.timeout(self._flush_s):
-                if spans:
-                    await self._sender("traces").post(self._encoded(spans))
-                    spans = []
+                while self._waiting:
+                    with self._batch() as spans:
+                        await self._sender(signal).post(self._encoded(spans))
+                signal = "metrics"
                 if self._are_metrics_due():
-                    await self._sender("metrics").post(self._reported())
+                    await self._sender(signal).post(self._reported())
         except Exception as error:
-            if spans:
-                self._failed(spans, error)
-            else:
-                warn("metrics were not sent", error)
+            self._failed(signal, error)
 
     async def aclose(self) -> None:
         """Close the connections. The next request opens another."""
@@ -158,12 +192,6 @@ class OtlpTracing(Recorded):
         return sender
 
 
-def warn(text: str, error: Exception) -> None:
-    """Log what was not sent, without what the receiver or the system said of it."""
-    cause = str(error) if isinstance(error, Refused) else type(error).__name__
-    logger.warning(text, extra={"cause": cause})
-
-
 def _resource(service: str) -> ResourceMessage:
     resource = Resource.create()
     if str(resource.attributes["service.name"]).startswith("unknown_service"):
@@ -174,6 +202,8 @@ def _resource(service: str) -> ResourceMessage:
 def _sampling(variables: Mapping[str, str]) -> Callable[[str], bool]:
     """Return a function that says of a run if its spans are sent. It follows from the trace's id, so that
     every process decides alike."""
+    if not is_sent("traces", variables):
+        return lambda run_id: False
     if not variables.get(_SAMPLER):
         return lambda run_id: True
     # Imported only where it is wanted: it takes as long as everything else here.

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,10 +24,60 @@ KEEP_ALIVE_S = 120.0
 """An idle connection that is older is not used again."""
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 _PACKERS: Mapping[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "deflate": zlib.compress}
+TOO_LARGE = 413
+_MAY_PASS = frozenset({429, 502, 503, 504})
+"""Statuses after which the specification has a request sent again; after any other it never is."""
+SIGNALS = ("traces", "metrics")
 
 
 class Refused(Exception):
     """The receiver answered, and took nothing. The message has the status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether the same request may be taken later."""
+    if isinstance(error, Refused):
+        return error.status in _MAY_PASS
+    return isinstance(error, OSError | asyncio.CancelledError)
+
+
+def is_sent(signal: str, variables: Mapping[str, str]) -> bool:
+    """Return whether the variables have a signal sent by this protocol: it is the default, and there are
+    others, and `none`."""
+    exporters = _exporters(signal, variables)
+    return not exporters or any(map(_is_spoken, exporters))
+
+
+def unspoken(variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each variable that wants what is not spoken here."""
+    for signal in SIGNALS:
+        for name in _exporters(signal, variables):
+            if name != "none" and not _is_spoken(name):
+                yield f"OTEL_{signal.upper()}_EXPORTER={name} is not known here: otlp and none are"
+        protocol = _variable(signal, "PROTOCOL", variables).strip().lower()
+        if protocol not in ("", "http/protobuf") and is_sent(signal, variables):
+            yield (
+                f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol} is not spoken here: {signal} are sent by "
+                "http/protobuf, for which collectors have another port (4318, not 4317)"
+            )
+
+
+def _exporters(signal: str, variables: Mapping[str, str]) -> list[str]:
+    names = variables.get(f"OTEL_{signal.upper()}_EXPORTER", "").lower().split(",")
+    return [name for each in names if (name := each.strip())]
+
+
+def _is_spoken(exporter: str) -> bool:
+    return exporter.startswith("otlp")
+
+
+def _variable(signal: str, name: str, variables: Mapping[str, str]) -> str:
+    own = variables.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}")
+    return own or variables.get(f"OTEL_EXPORTER_OTLP_{name}", "")
 
 
 @dataclass(frozen=True)
@@ -49,8 +99,7 @@ class Receiver:
         """Return the receiver of `traces` or `metrics`. `headers` count more than those of the variables."""
 
         def variable(name: str) -> str:
-            own = variables.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}")
-            return own or variables.get(f"OTEL_EXPORTER_OTLP_{name}", "")
+            return _variable(signal, name, variables)
 
         url = variables.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
         if not url:
@@ -155,4 +204,4 @@ class LibrarySender:
 
 def _check(status: int) -> None:
     if not 200 <= status < 300:
-        raise Refused(f"status {status}")
+        raise Refused(status)

@@ -105,7 +105,8 @@ class Environment(BaseModel):
     max_waits: int = Field(default=60, ge=0, alias="LAYOVER_MAX_WAITS")
     otlp_endpoint: str = Field(default="", alias="OTEL_EXPORTER_OTLP_ENDPOINT")
     """URL of a receiver of traces and metrics; without it, nothing is traced and nothing of OpenTelemetry is
-    imported. `adapters.tracing` reads the other variables of `OTEL_`."""
+    imported. `plugins.traces` reads the other variables of `OTEL_`."""
+    otel_disabled: str = Field(default="", alias="OTEL_SDK_DISABLED")
     otlp_headers_parameter: str = Field(default="", alias="LAYOVER_OTLP_HEADERS_PARAMETER")
     """SSM SecureString parameter with the receiver's headers, as `OTEL_EXPORTER_OTLP_HEADERS` has them."""
     trace_content: bool = Field(
@@ -156,6 +157,11 @@ class Environment(BaseModel):
         return {**variables, PROVIDERS: json.dumps(texts)}
 
     @property
+    def traces(self) -> bool:
+        """Return whether anything is traced. The specification knows one word that switches it off."""
+        return bool(self.otlp_endpoint) and self.otel_disabled.strip().lower() != "true"
+
+    @property
     def settings(self) -> Settings:
         """The part that the engine and the services know."""
         derived = {
@@ -165,7 +171,7 @@ class Environment(BaseModel):
             "run_retention": timedelta(days=self.run_retention_days),
             "thread_retention": _days(self.thread_retention_days),
             "entry_retention": _days(self.entry_retention_days),
-            "traces": bool(self.otlp_endpoint),
+            "traces": self.traces,
         }
         # Everything else has the name of its variable's field.
         return Settings.model_validate({**vars(self), **derived})
