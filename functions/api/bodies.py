@@ -90,7 +90,7 @@ Attempt = Annotated[
     Strict(),
     Field(
         ge=1,
-        description="Of the Pending that you saw. 409 if another one waits.",
+        description="Of the Pending that you saw, by default the first. 409 if another one waits.",
     ),
     Whole,
 ]
@@ -268,7 +268,7 @@ class NewTicket(Body):
 class Approve(Body):
     """Let a call run, with the model's arguments or with these."""
 
-    attempt: Attempt
+    attempt: Attempt = 1
     args: dict[str, Any] | None = None
     reason: Reason | None = None
 
@@ -282,7 +282,7 @@ class Approve(Body):
 class Deny(Body):
     """Do not let a call run."""
 
-    attempt: Attempt
+    attempt: Attempt = 1
     reason: Reason | None = None
 
     def request(self) -> DecisionRequest:
@@ -293,7 +293,7 @@ class Deny(Body):
 class Resume(Body):
     """The answer to a suspended call: `data` satisfies its `resume_schema`."""
 
-    attempt: Attempt
+    attempt: Attempt = 1
     data: Any
 
     def request(self) -> DecisionRequest:
@@ -328,7 +328,7 @@ class Consented(Body):
 class Extend(Body):
     """Let a waiting call expire later."""
 
-    attempt: Attempt
+    attempt: Attempt = 1
     expires_at: Annotated[
         Moment,
         Field(description="Later than now and than before, within a year of the request."),

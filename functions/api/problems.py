@@ -10,7 +10,6 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.api.words import MISSING
 from layover.errors import (
     AgentsNotLoaded,
     Conflict,
@@ -321,6 +320,4 @@ def _without_input(error: Mapping[str, Any]) -> dict[str, Any]:
             "extra_forbidden": "there is no such field",
         }[error["type"]]
         return {"loc": list(error["loc"]), "msg": message, "type": error["type"]}
-    is_missing = error["type"] == "missing" and error["loc"]
-    message = MISSING.get(error["loc"][-1], error["msg"]) if is_missing else error["msg"]
-    return {"loc": list(error["loc"]), "msg": message, "type": error["type"]}
+    return {"loc": list(error["loc"]), "msg": error["msg"], "type": error["type"]}

@@ -1,6 +1,6 @@
 """Calls that wait, and decisions about them."""
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
@@ -18,7 +18,7 @@ from functions.api.call import (
     new_router,
 )
 from functions.api.documented import also, responses
-from functions.api.problems import Problem, problem_of, wrong_fields
+from functions.api.problems import Problem, problem_of
 from layover.approvals import lists
 from layover.approvals.decide import DecisionOutcome, DecisionRequest, decide, decide_all
 from layover.approvals.extend import extend
@@ -36,8 +36,6 @@ from layover.values.runs.views import (
     VotedGlimpse,
     VotedRun,
 )
-
-T = TypeVar("T")
 
 router = new_router()
 _TAGS = ["approvals"]
@@ -167,7 +165,7 @@ def get_call(run_id: str, tool_call_id: str) -> Response[str]:
 def approve(
     run_id: str, tool_call_id: str, body: Annotated[Approve | None, Body()] = None
 ) -> Response[str]:
-    return _decide(run_id, tool_call_id, _body_of(body).request())
+    return _decide(run_id, tool_call_id, (body or Approve()).request())
 
 
 @router.post(
@@ -180,7 +178,7 @@ def approve(
 def deny(
     run_id: str, tool_call_id: str, body: Annotated[Deny | None, Body()] = None
 ) -> Response[str]:
-    return _decide(run_id, tool_call_id, _body_of(body).request())
+    return _decide(run_id, tool_call_id, (body or Deny()).request())
 
 
 @router.post(
@@ -190,10 +188,8 @@ def deny(
     operation_id="resume_call",
     responses=_DECIDED,
 )
-def resume(
-    run_id: str, tool_call_id: str, body: Annotated[Resume | None, Body()] = None
-) -> Response[str]:
-    return _decide(run_id, tool_call_id, _body_of(body).request())
+def resume(run_id: str, tool_call_id: str, body: Resume) -> Response[str]:
+    return _decide(run_id, tool_call_id, body.request())
 
 
 @router.post(
@@ -209,21 +205,10 @@ def resume(
         "It expired then already",
     ),
 )
-def extend_call(
-    run_id: str, tool_call_id: str, body: Annotated[Extend | None, Body()] = None
-) -> Response[str]:
-    call, wish = call_of(router), _body_of(body)
-    run, again = call.act(extend, run_id, tool_call_id, wish.expires_at, attempt=wish.attempt)
+def extend_call(run_id: str, tool_call_id: str, body: Extend) -> Response[str]:
+    call = call_of(router)
+    run, again = call.act(extend, run_id, tool_call_id, body.expires_at, attempt=body.attempt)
     return answer_run(call, run, 200 if again else 202)
-
-
-def _body_of(body: T | None) -> T:
-    """Return the body. Raises InvalidRequest if there is none: the framework would not name the attempt,
-    which every answer to a call needs."""
-    if body is None:
-        missing = {"loc": ("body", "attempt"), "msg": "Field required", "type": "missing"}
-        raise wrong_fields([missing], {})
-    return body
 
 
 def _decide(run_id: str, tool_call_id: str, request: DecisionRequest) -> Response[str]:

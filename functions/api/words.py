@@ -47,11 +47,6 @@ FIELDS = {
     "updated_at": "When it last changed, in UTC.",
 }
 """Fields that mean the same in every schema."""
-MISSING = {
-    "attempt": "send the attempt that it is about: the `attempt` of the call where you saw it (in "
-    "`pending` of the run, or in `GET /approvals`)",
-}
-"""Words for a required field that is missing: the value to send, and its place."""
 _CALL = {"run_id": "run_01JX", "tool_call_id": "call_1"}
 EXAMPLES: dict[str, Any] = {
     "create_thread": {"agent": "support", "title": "Order A-1003"},
