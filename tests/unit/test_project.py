@@ -1,12 +1,13 @@
 """`layover.toml`: where it is found, and what it may say."""
 
 import json
+from codecs import BOM_UTF16_BE
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from layover.project import FILE, AgentsModule, ProjectInvalid, find, parse_agents, read
+from layover.project import FILE, AgentsModule, ProjectInvalid, find, parse_agents, read, text_of
 from support import project_schema
 
 
@@ -72,8 +73,19 @@ def test_every_wrong_setting_is_told_at_once(tmp_path: Path) -> None:
     assert len(refused(tmp_path, "x = 1\n[dev]\nport = -1").splitlines()) == 2
 
 
-def test_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"agents = '\xe4'")
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_file_is_read_as_the_mark_at_its_beginning_says(tmp_path: Path, encoding: str) -> None:
+    mark = BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    (tmp_path / FILE).write_bytes(mark + "# \xe4\r\nagents = 'mine'\r\n".encode(encoding))
+    assert read(tmp_path).agents == AgentsModule(tmp_path.resolve(), "mine")
+    assert text_of(tmp_path / FILE) == "# \xe4\nagents = 'mine'\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"agents = '\xe4'", b"\xff\xfea", "agents = 'x'".encode("utf-16-le")]
+)
+def test_file_that_is_not_utf_8_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
     with pytest.raises(ProjectInvalid, match="save it as UTF-8"):
         read(tmp_path)
 

@@ -1,5 +1,7 @@
 """A project of one's own: the folder with `layover.toml`, and the settings in that file."""
 
+import codecs
+import io
 import re
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +18,14 @@ FILE = "layover.toml"
 _NOT_AGENTS = frozenset({"functions", "infra", "layover"})
 """Modules of Layover and of the project's stack."""
 _STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""The encodings of files by the mark that they begin with; that of UTF-16 is the beginning of another."""
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -159,11 +169,7 @@ def read(root: Path) -> Project:
     """Return the project in this folder. Raises ProjectInvalid."""
     file = root.resolve() / FILE
     try:
-        values = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise ProjectInvalid(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ProjectInvalid(f"{file} is not UTF-8: save it as UTF-8") from error
+        values = tomllib.loads(text_of(file))
     except tomllib.TOMLDecodeError as error:
         raise ProjectInvalid(f"{file} is not TOML: {error}") from error
     try:
@@ -171,6 +177,22 @@ def read(root: Path) -> Project:
     except ValidationError as error:
         lines = (_line(each) for each in error.errors(include_url=False))
         raise ProjectInvalid("\n".join(f"{file}: {line}" for line in lines)) from None
+
+
+def text_of(file: Path) -> str:
+    """Return the text of a file that a person wrote: UTF-8, or what the mark at its beginning says, as
+    Windows writes it. Raises ProjectInvalid."""
+    try:
+        data = file.read_bytes()
+        encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+        text = io.TextIOWrapper(io.BytesIO(data), encoding).read()
+    except OSError as error:
+        raise ProjectInvalid(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeError as error:
+        raise ProjectInvalid(f"{file} is not UTF-8: save it as UTF-8") from error
+    if "\0" in text:
+        raise ProjectInvalid(f"{file} is not UTF-8: save it as UTF-8")
+    return text
 
 
 def _line(error: Mapping[str, Any]) -> str:

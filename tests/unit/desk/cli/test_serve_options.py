@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from layover.desk.cli.serve_options import NoAgents, Options, settings_of
+from layover.desk.failures import CommandFailed
 from layover.desk.local.settings import Settings, child_variables
 from layover.project import FILE, Project, find
 
@@ -57,6 +58,24 @@ def test_environment_and_env_file_of_the_project_win_over_its_settings(
     assert settings_of(project, Options()).agents == "of_the_file"
     monkeypatch.setenv("LAYOVER_AGENTS", "of_the_shell")
     assert settings_of(project, Options()).agents == "of_the_shell"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_env_file_is_read_as_windows_writes_it(project: Project, encoding: str) -> None:
+    text = "LAYOVER_AGENTS=of_the_file\r\n# Schl\xfcssel\r\n"
+    (project.root / ".env").write_bytes(text.encode(encoding))
+    assert settings_of(project, Options()).agents == "of_the_file"
+
+
+def test_env_file_in_a_code_page_ends_the_command_with_its_name(project: Project) -> None:
+    (project.root / ".env").write_bytes("A=1\n# Schl\xfcssel\n".encode("cp1252"))
+    with pytest.raises(CommandFailed, match=r"\.env is not UTF-8: save it as UTF-8"):
+        settings_of(project, Options())
+
+
+def test_folder_that_is_called_env_holds_no_variables(project: Project) -> None:
+    (project.root / ".env").mkdir()
+    assert settings_of(project, Options()).agents == "shop_agents"
 
 
 def test_functions_find_the_agents_and_the_projects_other_modules(project: Project) -> None:

@@ -25,7 +25,7 @@ from pydantic import (
 from layover.desk.cdk.providers import ContextWindows, FurtherProviders, keys_of
 from layover.errors import ConfigurationError, nearest, unknown_name
 from layover.plugins.people.config import read_channels, secrets_of
-from layover.project import FILE, read
+from layover.project import FILE, read, text_of
 from layover.values.channels import Channels
 from layover.values.deployment.providers import (
     BEDROCK_PREFIX,
@@ -840,8 +840,9 @@ def _stage_file(folder: Path, stage: str) -> dict[str, Any]:
     file = folder / f"{stage}.json"
     if not file.is_file():
         return {}
+    text = text_of(file)
     try:
-        values = json.loads(file.read_text(), object_pairs_hook=_once_each)
+        values = json.loads(text, object_pairs_hook=_once_each)
     except json.JSONDecodeError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     except ValueError as error:

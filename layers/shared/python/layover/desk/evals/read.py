@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from layover import project
 from layover.desk.evals.cases import CaseFile
 from layover.desk.failures import CommandFailed
 from layover.errors import unknown_name
@@ -33,11 +34,9 @@ def read_cases(file: Path) -> CaseFile:
 def text_of(file: Path) -> str:
     """Return the text of a file of cases. Raises CasesInvalid."""
     try:
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise CasesInvalid(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise CasesInvalid(f"{file} is not UTF-8: save it as UTF-8") from error
+        return project.text_of(file)
+    except project.ProjectInvalid as error:
+        raise CasesInvalid(str(error)) from error
 
 
 def parse_cases(text: str, file: Path) -> CaseFile:

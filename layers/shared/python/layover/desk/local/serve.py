@@ -8,11 +8,14 @@ import threading
 import webbrowser
 from collections.abc import Mapping
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 
+from layover.desk.failures import CommandFailed
 from layover.desk.local import agents_module
 from layover.desk.local.output import keep_output_harmless, write_in_background
 from layover.desk.local.settings import Settings, child_variables
+from layover.project import ProjectInvalid, text_of
 
 # A stop that hangs ends after this, within the promised 10 s.
 _STOP_LIMIT_S = 9.0
@@ -20,10 +23,16 @@ _KILLS_TAKE_S = 0.5
 
 
 def variables_of(folder: Path) -> Mapping[str, str]:
-    """The process's variables, and those of `folder/.env` that it lacks."""
+    """The process's variables, and those of `folder/.env` that it lacks. Raises CommandFailed."""
     from dotenv import dotenv_values
 
-    file_variables = dotenv_values(folder / ".env", interpolate=False)
+    file, text = folder / ".env", ""
+    if file.exists() and not file.is_dir():
+        try:
+            text = text_of(file)
+        except ProjectInvalid as error:
+            raise CommandFailed(str(error)) from error
+    file_variables = dotenv_values(stream=StringIO(text), interpolate=False)
     return {
         **{name: value for name, value in file_variables.items() if value is not None},
         **os.environ,
