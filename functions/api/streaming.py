@@ -139,7 +139,11 @@ def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
     origin = headers.get("origin")
     if origin not in host.runtime().settings.origins:
         return {}
-    return {"Access-Control-Allow-Origin": str(origin), "Vary": "Origin"}
+    # Most processes meet no page of another origin.
+    from layover.values.deployment.pages import READ
+
+    shown = {"Access-Control-Expose-Headers": ", ".join(READ)}
+    return {"Access-Control-Allow-Origin": str(origin), "Vary": "Origin", **shown}
 
 
 def ticketed(event: Mapping[str, Any], path: str, host: Host) -> Ticket | None:

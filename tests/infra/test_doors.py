@@ -21,6 +21,7 @@ from layover.values.deployment.access import (
     OPERATORS,
     READERS,
 )
+from layover.values.deployment.pages import READ, SENT
 from support.aws.templates import Synthesized
 
 PUSHING = sorted(name for name, calls in CALLS.items() if calls.pushes)
@@ -111,7 +112,8 @@ def test_browsers_of_named_origins_may_call(vpc: Synthesized) -> None:
     (api,) = apis(vpc, "HTTP").values()
     cors = api["CorsConfiguration"]
     assert cors["AllowOrigins"] == ["https://a.example", "https://b.example"]
-    assert {"authorization", "mcp-protocol-version"} <= set(cors["AllowHeaders"])
+    assert {*SENT} == {*cors["AllowHeaders"]}
+    assert {*READ} == {*cors["ExposeHeaders"]}
     assert not any("resource" in header for header in cors["AllowHeaders"])
     assert not cors.get("AllowCredentials")
 

@@ -15,6 +15,7 @@ from layover.desk.cdk.constructs.identity import Identity
 from layover.desk.cdk.constructs.logs import log_group
 from layover.desk.cdk.constructs.versions import allow_first
 from layover.desk.cdk.settings import Settings
+from layover.values.deployment import pages
 from layover.values.deployment.access import (
     CONSOLE_FILES,
     DECIDE,
@@ -26,9 +27,6 @@ from layover.values.deployment.access import (
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """All but OPTIONS: a preflight carries no token, and API Gateway responds to it itself."""
-ASKED_HEADERS = ("authorization", "content-type", "idempotency-key", "prefer")
-MCP_HEADERS = ("mcp-method", "mcp-name", "mcp-protocol-version")
-TOLD_HEADERS = ("location", "preference-applied", "retry-after", "www-authenticate")
 LOGGED = {
     # Neither the query string nor a token: both may hold a user's words or secrets. Nor the path: that of a
     # link which decides is a secret. The route has none of them.
@@ -63,8 +61,8 @@ class HttpApi(Construct):
             cors_preflight=gateway.CorsPreflightOptions(
                 allow_origins=list(settings.origins),
                 allow_methods=[gateway.CorsHttpMethod[method] for method in METHODS],
-                allow_headers=[*ASKED_HEADERS, *MCP_HEADERS],
-                expose_headers=list(TOLD_HEADERS),
+                allow_headers=list(pages.SENT),
+                expose_headers=list(pages.READ),
                 max_age=Duration.hours(1),
             )
             if settings.origins

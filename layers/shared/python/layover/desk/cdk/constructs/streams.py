@@ -10,9 +10,9 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from layover.desk.cdk.constructs.acknowledge import acknowledge
-from layover.desk.cdk.constructs.api import ASKED_HEADERS, TOLD_HEADERS
 from layover.desk.cdk.constructs.identity import Identity
 from layover.desk.cdk.settings import Settings
+from layover.values.deployment import pages
 from layover.values.deployment.access import (
     CHAT_ROUTES,
     STREAM_ROUTES,
@@ -23,7 +23,6 @@ from layover.values.deployment.access import (
 STAGE = "live"
 MAX_DURATION = Duration.minutes(15)
 """API Gateway's limit for a streamed response (docs/aws-facts.md#api-gateway)."""
-STREAM_HEADERS = (*ASKED_HEADERS, "last-event-id")
 
 
 class StreamApi(Construct):
@@ -122,8 +121,8 @@ class StreamApi(Construct):
         preflight = resource.add_cors_preflight(
             allow_origins=origins,
             allow_methods=["GET", "POST"],
-            allow_headers=list(STREAM_HEADERS),
-            expose_headers=list(TOLD_HEADERS),
+            allow_headers=list(pages.SENT),
+            expose_headers=list(pages.READ),
             max_age=Duration.hours(1),
         )
         bare = "A preflight carries no token, and API Gateway answers it by itself."
@@ -135,7 +134,7 @@ class StreamApi(Construct):
         may."""
         headers = {
             "Access-Control-Allow-Origin": "'*'",
-            "Access-Control-Expose-Headers": f"'{','.join(TOLD_HEADERS)}'",
+            "Access-Control-Expose-Headers": f"'{','.join(pages.READ)}'",
         }
         for type in (gateway.ResponseType.DEFAULT_4_XX, gateway.ResponseType.DEFAULT_5_XX):
             name = f"Refusal{type.response_type.removeprefix('DEFAULT_').title()}"

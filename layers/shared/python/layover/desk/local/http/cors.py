@@ -8,16 +8,10 @@ from starlette.middleware.cors import CORSMiddleware
 
 from layover.desk.local.doors import is_from_page
 from layover.desk.local.http.event import Response
+from layover.values.deployment import pages
 
 Headers = list[tuple[bytes, bytes]]
 _LOCALHOST = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?"
-_HEADERS_SHOWN = (
-    "Location",
-    "Preference-Applied",
-    "Retry-After",
-    "WWW-Authenticate",
-    "X-Vercel-AI-UI-Message-Stream",
-)
 _MAX_AGE_S = 3600
 
 
@@ -32,8 +26,8 @@ class Cors:
             allow_origins=list(origins),
             allow_origin_regex=_LOCALHOST,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-            allow_headers=["*"],
-            expose_headers=list(_HEADERS_SHOWN),
+            allow_headers=list(pages.SENT),
+            expose_headers=list(pages.READ),
             max_age=_MAX_AGE_S,
         )
 
