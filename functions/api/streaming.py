@@ -142,8 +142,8 @@ def shared_with(event: Mapping[str, Any], host: Host) -> dict[str, str]:
     # Most processes meet no page of another origin.
     from layover.values.deployment.pages import READ
 
-    shown = {"Access-Control-Expose-Headers": ", ".join(READ)}
-    return {"Access-Control-Allow-Origin": str(origin), "Vary": "Origin", **shown}
+    readable = {"Access-Control-Expose-Headers": ", ".join(READ)}
+    return {"Access-Control-Allow-Origin": str(origin), "Vary": "Origin", **readable}
 
 
 def ticketed(event: Mapping[str, Any], path: str, host: Host) -> Ticket | None:
