@@ -242,6 +242,25 @@ async def test_a_proxy_of_the_deployers_gets_the_requests(
     assert receiver.requests[0] == "http://otlp.example:4318/v1/traces"
 
 
+@pytest.mark.parametrize("is_frozen", [True, False])
+async def test_a_receiver_on_this_machine_is_asked_directly_whatever_the_proxy(
+    is_frozen: bool, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Desktops and programs for a VPN name one for every program."""
+    for name in ("http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "socks5h://127.0.0.1:9")
+    if is_frozen:
+        await bench().go()
+    else:
+        tracing = BackgroundTracing(SystemClock(), "shop", os.environ)
+        tracing.renew()
+        now = SystemClock().now()
+        Recorded.record(tracing, Span("run_1", RUN, None, "first", now, now))
+        tracing.send()
+        await tracing.aclose()
+    assert receiver.spans != []
+
+
 async def test_a_sampler_drops_whole_runs(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

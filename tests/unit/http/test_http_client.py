@@ -18,8 +18,10 @@ from layover.adapters.http.choice import choose_client
 from layover.adapters.http.client import Client, Response
 from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.http.direct import DirectClient
+from layover.adapters.http.near import is_this_machine
 from layover.adapters.http.proxied import ProxiedClient
 from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
+from layover.errors import ConfigurationError
 from support.aws.loopback import CLOSE, HANG, Loopback, loopback
 from support.certificates import loopback_certificate
 
@@ -336,6 +338,101 @@ async def test_variables_decide_between_the_two(monkeypatch: pytest.MonkeyPatch)
         await client.aclose()
         assert response.text == "hi"
         assert proxy.requests[0].first == "POST http://provider.example/v1/chat HTTP/1.1"
+
+
+DESKTOPS = {
+    "gnome": {"all_proxy": "socks://127.0.0.1:9/", "ALL_PROXY": "socks://127.0.0.1:9/"},
+    "vpn": {"http_proxy": "socks5h://127.0.0.1:9", "ALL_PROXY": "socks5h://u:secret@127.0.0.1:9"},
+    "old": {"HTTP_PROXY": "socks4a://127.0.0.1:9"},
+    "typo": {"HTTP_PROXY": "htp://127.0.0.1:9"},
+    "http": {"HTTP_PROXY": "http://127.0.0.1:9"},
+    "no port": {"HTTP_PROXY": "http://127.0.0.1:port"},
+}
+"""Variables that desktops, programs for a VPN and people set for every program."""
+
+
+@pytest.fixture
+def desktop(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Client]:
+    """Return the client of a process with the variables of a desktop."""
+
+    def make(name: str) -> Client:
+        for variable in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+            monkeypatch.delenv(variable, raising=False)
+            monkeypatch.delenv(variable.upper(), raising=False)
+        for variable, value in DESKTOPS[name].items():
+            monkeypatch.setenv(variable, value)
+        return choose_client(os.environ)()
+
+    return make
+
+
+@pytest.mark.parametrize("name", DESKTOPS)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_server_of_this_machine_is_asked_directly_whatever_the_proxy(
+    name: str, host: str, desktop: Callable[[str], Client]
+) -> None:
+    client = desktop(name)
+    async with loopback(OK) as served:
+        url = join_url(served.url.replace("127.0.0.1", host), "/v1")
+        client.dial(url)
+        response = await client.post(url, HEADERS, b"{}", SILENCE_S)
+        await response.read()
+        await response.aclose()
+        await client.aclose()
+        assert response.text == "hi"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("0.0.0.0", True),
+        ("models.localhost", True),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("127.0.0.1.example", False),
+    ],
+)
+def test_host_of_this_machine_is_known(host: str, is_here: bool) -> None:
+    assert is_this_machine(host) is is_here
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "scheme"),
+    [
+        ("gnome", "all_proxy", "socks"),
+        ("vpn", "http_proxy", "socks5h"),
+        ("old", "HTTP_PROXY", "socks4a"),
+        ("typo", "HTTP_PROXY", "htp"),
+    ],
+)
+async def test_proxy_that_cannot_be_asked_is_named_without_its_password(
+    name: str, variable: str, scheme: str, desktop: Callable[[str], Client]
+) -> None:
+    client = desktop(name)
+    with pytest.raises(ConfigurationError) as caught:
+        await client.post(join_url("http://provider.example", "/v1"), HEADERS, b"{}", SILENCE_S)
+    assert variable.lower() in str(caught.value).lower()
+    assert f"({scheme}://...)" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    await client.aclose()
+
+
+async def test_proxy_that_no_request_needs_ends_none(
+    desktop: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GNOME sets a SOCKS proxy for all, and one for http and https."""
+    desktop("gnome")
+    async with loopback(OK) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        client = choose_client(os.environ)()
+        url = join_url("http://provider.example", "/v1")
+        response = await client.post(url, HEADERS, b"{}", SILENCE_S)
+        await response.read()
+        await response.aclose()
+        await client.aclose()
+        assert response.text == "hi"
 
 
 @pytest.mark.parametrize(

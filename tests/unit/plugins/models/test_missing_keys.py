@@ -2,6 +2,7 @@
 next model of its list. A key is read before the first request that needs it."""
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from layover import Agent
 from layover.adapters.aws.services import AwsServices
+from layover.adapters.http.choice import choose_client
 from layover.errors import ConfigurationError, ModelError, RetryableError
 from layover.plugins.models.embeddings.providers import make_embedder
+from layover.plugins.models.openai_chat import OpenAIChat
 from layover.plugins.models.providers import Providers, make_model
 from layover.values.deployment.environment import Environment
 from layover.values.prompt import Prompt
@@ -114,6 +117,24 @@ async def test_missing_setting_fails_the_run_at_once_and_is_named(
     assert run.error.type == "ConfigurationError"
     assert told in run.error.message
     assert server.requests == []
+
+
+async def test_proxy_that_cannot_be_asked_fails_the_run_at_once_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "socks4://127.0.0.1:9")
+    client = choose_client(os.environ)
+    model = OpenAIChat("sk", "http://provider.example/v1", make_client=client)
+    bench = Bench(Agent("helper", model="m"), model)
+    run_id = await bench.start()
+    assert (await bench.turn(run_id))["status"] == "over"
+    run = await bench.run(run_id)
+    assert run.error is not None
+    assert run.error.type == "ConfigurationError"
+    assert "HTTP_PROXY names a proxy that cannot be asked (socks4://" in run.error.message
+    await model.aclose()
 
 
 @pytest.mark.usefixtures("no_region")

@@ -14,13 +14,14 @@ _PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 
 
 def choose_client(variables: Mapping[str, str]) -> MakeClient:
-    """Return the maker of clients: our own, or a library's if the process's variables name a proxy."""
+    """Return the maker of clients: our own, or also a library's if the process's variables name a proxy."""
     if any(name.lower() in _PROXY_VARIABLES and variables[name] for name in variables):
         return _make_proxied
     return DirectClient
 
 
 def _make_proxied() -> Client:
-    from layover.adapters.http.proxied import ProxiedClient
+    from layover.adapters.http.proxied import ProxiedClient, RoutedClient
 
-    return ProxiedClient(MAX_CONNECTIONS, KEEP_ALIVE_S, CONNECT_TIMEOUT_S)
+    far = ProxiedClient(MAX_CONNECTIONS, KEEP_ALIVE_S, CONNECT_TIMEOUT_S)
+    return RoutedClient(DirectClient(), far)

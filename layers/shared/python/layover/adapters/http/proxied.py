@@ -2,16 +2,46 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 import httpx2
+from httpx2._utils import get_environment_proxies
 
-from layover.adapters.http.client import Response
+from layover.adapters.http.client import Client, Response
 from layover.adapters.http.connection import ConnectionBroken
+from layover.adapters.http.near import is_this_machine
 from layover.adapters.http.request import InvalidHeader, InvalidURL, Url
 from layover.adapters.http.tls import system_trust
+from layover.errors import ConfigurationError
+
+
+class RoutedClient:
+    """See Client; servers of this machine are asked directly, all others as `far` asks them."""
+
+    def __init__(self, near: Client, far: Client) -> None:
+        self._near = near
+        self._far = far
+
+    async def post(
+        self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float
+    ) -> Response:
+        """See Client."""
+        return await self._of(url).post(url, headers, body, silence_s)
+
+    def dial(self, url: Url) -> None:
+        """See Client."""
+        self._of(url).dial(url)
+
+    async def aclose(self) -> None:
+        """See Client."""
+        await self._near.aclose()
+        await self._far.aclose()
+
+    def _of(self, url: Url) -> Client:
+        return self._near if is_this_machine(url.target.host) else self._far
 
 
 class ProxiedClient:
@@ -53,9 +83,45 @@ class ProxiedClient:
         if client is None:
             # It logs each request's URL, and some URLs are secrets.
             logging.getLogger("httpx2").setLevel(logging.WARNING)
-            client = httpx2.AsyncClient(limits=self._limits, verify=system_trust())
+            client = httpx2.AsyncClient(
+                limits=self._limits, verify=system_trust(), trust_env=False, mounts=self._mounts()
+            )
             self._clients[loop] = client
         return client
+
+    def _mounts(self) -> dict[str, httpx2.AsyncBaseTransport | None]:
+        """Return the library's ways by the addresses that take them. A proxy that it does not speak fails
+        only the requests that need it: desktops set several at once."""
+        mounts: dict[str, httpx2.AsyncBaseTransport | None] = {}
+        for pattern, address in get_environment_proxies().items():
+            mounts[pattern] = None if address is None else self._way(pattern, address)
+        return mounts
+
+    def _way(self, pattern: str, address: str) -> httpx2.AsyncBaseTransport:
+        # GNOME's word for a SOCKS proxy, whose names it resolves.
+        url = address.replace("socks://", "socks5h://", 1)
+        try:
+            return httpx2.AsyncHTTPTransport(
+                verify=system_trust(), limits=self._limits, trust_env=False, proxy=url
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL):
+            return _Unspoken(pattern.partition(":")[0], address.partition(":")[0])
+
+
+class _Unspoken(httpx2.AsyncBaseTransport):
+    """The way through a proxy that cannot be asked. The address may have a password in it."""
+
+    def __init__(self, kind: str, scheme: str) -> None:
+        self._kind = kind
+        self._scheme = scheme
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Raise ConfigurationError."""
+        own = (name for name in os.environ if name.lower() == f"{self._kind}_proxy")
+        raise ConfigurationError(
+            f"{next(own, 'the system')} names a proxy that cannot be asked ({self._scheme}://...): name one "
+            "like http://proxy.example:3128, add the host to NO_PROXY, or install socksio for SOCKS"
+        )
 
 
 class _ProxiedResponse(Response):

@@ -40,16 +40,12 @@ def bearer(key: Key) -> Authorize:
 
 def header_with(key: Key, name: str, before: str = "") -> Authorize:
     """The same key for every request, in the header of this name. A function is called before the first one:
-    it blocks until the key is read, and the request fails with its ConfigurationError as a fault, or with its
-    RetryableError."""
+    it blocks until the key is read, and the request fails with its error."""
     headers: dict[str, str] = {}
 
     async def authorize(url: str, body: bytes) -> Headers:
         if not headers:
-            try:
-                value = key() if callable(key) else key
-            except ConfigurationError as error:
-                raise not_configured(str(error)) from error
+            value = key() if callable(key) else key
             # A user's own servers often need no key.
             headers[name] = f"{before}{value or 'none'}"
         return headers
@@ -118,6 +114,8 @@ class Endpoint(Transport):
             response = await self._get_client().post(url, all_headers, body, silence_s)
         except (InvalidURL, InvalidHeader, UnicodeError) as error:
             raise unusable(error) from error
+        except ConfigurationError as error:  # of the key, or of the proxy
+            raise not_configured(str(error)) from error
         except OSError as error:
             raise broken(error) from error
         if response.is_success and stream:

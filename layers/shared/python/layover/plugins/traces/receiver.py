@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from opentelemetry.util.re import parse_env_headers
 
 from layover.adapters.http.connection import ConnectionBroken
+from layover.adapters.http.near import is_this_machine
 from layover.adapters.http.pool import PoolLimits, Pools
 from layover.adapters.http.request import encode_request, join_url
 
@@ -83,7 +84,7 @@ def _variable(signal: str, name: str, variables: Mapping[str, str]) -> str:
 @dataclass(frozen=True)
 class Receiver:
     """`url`: with the path of the signal. `verify`: True, or a file with the roots to trust; `certificate`:
-    of this client, and its key. `has_proxy`: the process's variables name one."""
+    of this client, and its key. `has_proxy`: the variables name one, and this is not on this machine."""
 
     url: str
     headers: Mapping[str, str]
@@ -121,7 +122,8 @@ class Receiver:
             compression,
             verify=variable("CERTIFICATE") or True,
             certificate=(certificate, key) if certificate and key else certificate or None,
-            has_proxy=any(variables[name] for name in variables if name.lower() in _PROXIES),
+            has_proxy=any(variables[name] for name in variables if name.lower() in _PROXIES)
+            and not is_this_machine(urlsplit(url).hostname or ""),
         )
 
     @property
@@ -193,6 +195,7 @@ class LibrarySender:
             timeout=self._timeout_s,
             verify=receiver.verify,
             cert=receiver.certificate,
+            proxies=None if receiver.has_proxy else {"no_proxy": "*"},
             allow_redirects=False,
         )
         _check(answer.status_code)
