@@ -37,6 +37,9 @@ OTHERS = {
     *("authorization_endpoint", "token_endpoint", "authorization_code", "code_challenge"),
     *("code_challenge_method", "code_verifier", "redirect_uri"),
     *("error_description", "access_denied"),
+    # of a sign-out
+    *("end_session_endpoint", "revocation_endpoint", "post_logout_redirect_uri", "logout_uri"),
+    *("id_token", "id_token_hint", "token_type_hint"),
     *("layover_eval", "ended_at", "stubs_only"),
     *("user_agents", "user_assertion"),
 }

@@ -378,21 +378,27 @@ def test_data_that_does_not_fit_leaves_the_call_waiting(api: Api, data: Any) -> 
 
 
 @pytest.mark.parametrize("body", [None, {}, {"reason": "fine"}])
-@pytest.mark.parametrize("verdict", ["approve", "deny", "resume"])
-def test_a_decision_that_does_not_say_what_was_shown_is_refused_with_what_to_send(
+@pytest.mark.parametrize("verdict", ["approve", "deny"])
+def test_a_decision_that_names_no_attempt_is_about_the_first(
     api: Api, verdict: str, body: Any
 ) -> None:
     """A repetition would otherwise decide an attempt that nobody was shown."""
-    run, _ = api.do(api.world.suspended())
-    url = f"/runs/{run.id}/tool-calls/c1/{verdict}"
-    errors = api.post(url, body).problem(422, "invalid-request")["errors"]
-    (wrong,) = [each for each in errors if each["loc"] == ["body", "attempt"]]
-    assert "`pending` of the run" in wrong["msg"]
-    assert wrong["type"] == "missing"
-    items = [{"run_id": run.id, "tool_call_id": "c1", "decision": verdict, **(body or {})}]
-    errors = api.post("/approvals/decisions", {"items": items}).problem(422, "invalid-request")
-    places = [each["loc"] for each in errors["errors"] if "`pending`" in each["msg"]]
-    assert places == [["body", "items", 0, "attempt"]]
+    asked_again, _ = api.do(api.world.suspended(attempt=2))
+    url = f"/runs/{asked_again.id}/tool-calls/c1/{verdict}"
+    api.post(url, body).problem(409, "decision-already-made")
+    item = {"run_id": asked_again.id, "tool_call_id": "c1", "decision": verdict, **(body or {})}
+    (outcome,) = api.post("/approvals/decisions", {"items": [item]}).json["items"]
+    assert outcome["status"] == 409
+    assert api.get(f"/runs/{asked_again.id}").json["pending"][0]["attempt"] == 2
+    first, _ = api.do(api.world.suspended())
+    assert api.post(f"/runs/{first.id}/tool-calls/c1/{verdict}", body).status == 202
+
+
+@pytest.mark.parametrize("body", [None, {}, {"attempt": 1}])
+def test_an_answer_without_data_is_refused_with_what_to_send(api: Api, body: Any) -> None:
+    run, _ = api.do(api.world.suspended(SuspensionKind.INPUT))
+    url = f"/runs/{run.id}/tool-calls/c1/resume"
+    api.post(url, body).problem(422, "invalid-request")
     assert api.get(f"/runs/{run.id}").json["pending"][0]["attempt"] == 1
 
 

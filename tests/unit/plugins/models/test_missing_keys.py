@@ -133,7 +133,10 @@ async def test_proxy_that_cannot_be_asked_fails_the_run_at_once_and_is_named(
     run = await bench.run(run_id)
     assert run.error is not None
     assert run.error.type == "ConfigurationError"
-    assert "HTTP_PROXY names a proxy that cannot be asked (socks4://" in run.error.message
+    assert (
+        "HTTP_PROXY, of the environment or the system, names a proxy that cannot be asked (socks4://"
+        in run.error.message
+    )
     await model.aclose()
 
 

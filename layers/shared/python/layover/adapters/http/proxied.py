@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
@@ -117,10 +116,10 @@ class _Unspoken(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Raise ConfigurationError."""
-        own = (name for name in os.environ if name.lower() == f"{self._kind}_proxy")
         raise ConfigurationError(
-            f"{next(own, 'the system')} names a proxy that cannot be asked ({self._scheme}://...): name one "
-            "like http://proxy.example:3128, add the host to NO_PROXY, or install socksio for SOCKS"
+            f"{self._kind.upper()}_PROXY, of the environment or the system, names a proxy that cannot be "
+            f"asked ({self._scheme}://...): name one like http://proxy.example:3128, add the host to "
+            "NO_PROXY, or install socksio for SOCKS"
         )
 
 

@@ -60,14 +60,17 @@ class BackgroundTracing(Recorded):
         signal = "traces"
         try:
             with self._lock:
-                while self._waiting:
-                    with self._batch() as spans:
-                        self._sender(signal).post_now(self._encoded(spans))
+                self._post_spans()
                 signal = "metrics"
                 if self._are_metrics_due() or (is_last and self._measures.has_news):
                     self._sender(signal).post_now(self._reported())
         except Exception as error:
             self._failed(signal, error)
+
+    def _post_spans(self) -> None:
+        while self._waiting:
+            with self._batch() as spans:
+                self._sender("traces").post_now(self._encoded(spans))
 
     async def aclose(self) -> None:
         """Close the connections."""

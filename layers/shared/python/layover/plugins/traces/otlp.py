@@ -168,14 +168,17 @@ class OtlpTracing(Recorded):
         signal = "traces"
         try:
             async with asyncio.timeout(self._flush_s):
-                while self._waiting:
-                    with self._batch() as spans:
-                        await self._sender(signal).post(self._encoded(spans))
+                await self._post_spans()
                 signal = "metrics"
                 if self._are_metrics_due():
                     await self._sender(signal).post(self._reported())
         except Exception as error:
             self._failed(signal, error)
+
+    async def _post_spans(self) -> None:
+        while self._waiting:
+            with self._batch() as spans:
+                await self._sender("traces").post(self._encoded(spans))
 
     async def aclose(self) -> None:
         """Close the connections. The next request opens another."""

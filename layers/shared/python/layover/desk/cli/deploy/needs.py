@@ -155,15 +155,17 @@ def qualifier_of(request: Request) -> str:
     in its order."""
     root = request.project.root
     words = [*request.arguments, *request.more]
-    given = dict(each.split("=", 1) for each in options(words, "-c", "--context") if "=" in each)
+    arguments = dict(
+        each.split("=", 1) for each in options(words, "-c", "--context") if "=" in each
+    )
     contexts = (
-        given,
+        arguments,
         _document(root / "cdk.json").get("context"),
         _document(root / "cdk.context.json"),
         _document(Path.home() / ".cdk.json").get("context"),
     )
-    found = (each.get(_QUALIFIER) for each in contexts if isinstance(each, dict))
-    return next((str(each) for each in found if each), QUALIFIER)
+    qualifiers = (each.get(_QUALIFIER) for each in contexts if isinstance(each, dict))
+    return next((str(each) for each in qualifiers if each), QUALIFIER)
 
 
 def _document(path: Path) -> dict[str, Any]:
