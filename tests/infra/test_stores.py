@@ -31,6 +31,8 @@ WITHOUT_DATA = re.compile(
 """Instances, disks and functions among them keep nothing of a user beyond what a store has. Executions of the
 state machine have a row of the first table."""
 NAMES = ("LogGroupName", "Name", "QueueName")
+FURTHER = ("connected", "ten_lines")
+"""Forms that `make test` synthesizes for no other test."""
 FOUR_DAYS = 345_600
 """SQS's default."""
 
@@ -44,7 +46,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
             yield name.strip("` "), kind, kept
 
 
-@pytest.fixture(params=[*FORMS, "connected", "ten_lines"])
+@pytest.fixture(params=[*FORMS, *(pytest.param(name, marks=pytest.mark.form) for name in FURTHER)])
 def form(request: pytest.FixtureRequest) -> Synthesized:
     stack: Synthesized = request.getfixturevalue(request.param)
     return stack
