@@ -88,6 +88,7 @@ NOT_DEPLOYED = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": "only a stage that traces has it (test_traces.py)",
     "LAYOVER_OTLP_HEADERS_PARAMETER": "likewise",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "likewise",
+    "OTEL_SDK_DISABLED": "a stage without an endpoint traces nothing",
     "LAYOVER_TOOL_SECRETS": "only a stage whose tools have some has it (test_construct.py)",
     "LAYOVER_CONNECTIONS_KEY": "only a stage with users' connections has it (test_connections.py)",
     "LAYOVER_CONNECTIONS_URL": "likewise",

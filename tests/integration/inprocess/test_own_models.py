@@ -16,6 +16,7 @@ from layover import Agent, DefinitionError, Memory, ObservationalMemory, tool
 from layover.engine.definition import definition_of
 from layover.errors import ModelError
 from layover.models import OnDelta, OpenAIModel, Prompt, Reply, RequestedCall
+from layover.plugins.models import retrying
 from layover.testing import ScriptedModel, say
 from layover.threads.agents import list_agents
 from layover.wiring import in_memory_runtime
@@ -121,8 +122,12 @@ async def test_a_refusal_ends_the_run_as_a_providers_does(server: FakeOpenAI, cl
     assert f"[model large at {server.base_url}]" in result.error.message
 
 
-async def test_a_token_that_cannot_be_had_fails_the_run_and_says_why(server: FakeOpenAI) -> None:
+async def test_a_token_that_cannot_be_had_fails_the_run_and_says_why(
+    server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from openai import AsyncAzureOpenAI
+
+    monkeypatch.setattr(retrying, "FIRST_WAIT_S", 0.0)
 
     async def token() -> str:
         raise PermissionError("no identity here")

@@ -251,6 +251,7 @@ async def test_the_end_of_a_run_leaves_what_the_bus_did_not_take() -> None:
     assert await swept(bench) == {}
 
 
+@pytest.mark.usefixtures("hurried_ends")
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("k", range(1, 12))
 async def test_a_cancel_that_dies_tells_of_every_call_and_wakes_every_branch(

@@ -144,6 +144,7 @@ AFTER = {
 """What some of them end with. The others are told once without a death."""
 
 
+@pytest.mark.usefixtures("hurried_ends")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("story", STORIES)
 async def test_a_death_changes_neither_the_conversation_nor_what_is_paid(

@@ -99,6 +99,7 @@ async def killed(kind: OperationKind, n: int, *, after: bool) -> bool:
     return died
 
 
+@pytest.mark.usefixtures("hurried_ends")
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("kind", ACTIONS)
 async def test_whatever_was_done_has_its_row_wherever_the_process_died(
