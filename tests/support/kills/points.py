@@ -226,7 +226,8 @@ def _shown(sort_key: str) -> str:
     """A sort key without what differs from run to run."""
     # Frames that run side by side number their records of hooks in the order in which they come to them.
     numbered = re.sub(r"#CALL#hooks_\d+", "#CALL#hooks", sort_key)
-    return re.sub(r"(EVENT|ERASED|SUB|DUE|AUDIT|TOLD|TOLD_LINK|OPERATIONS)#.*", r"\1", numbered)
+    kinds = "EVENT|ERASED|SUB|DUE|AUDIT|TOLD|TOLD_LINK|OPERATIONS|CONSENT"
+    return re.sub(rf"({kinds})#.*", r"\1", numbered)
 
 
 def _written(action: Any) -> str:
