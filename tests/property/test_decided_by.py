@@ -132,7 +132,7 @@ def test_messages_have_every_argument_or_say_that_they_do_not(args: dict[str, An
     seen = "\n".join(lines)
     braces = {name.replace("{{", "{ {"): value for name, value in args.items()}
     if "{{" not in compact(braces):
-        assert not lacks(args, seen) or MISSING in seen
+        assert not lacks(braces, seen) or MISSING in seen
 
 
 def compact(args: dict[str, Any]) -> str:
