@@ -14,24 +14,22 @@ _MAX_BRACES = 100
 _MARK = "\ufeff"
 """A byte order mark."""
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_RAW = re.compile(r"\\.|[\x01-\x1f]", re.DOTALL)
+_CONTROL = re.compile(r"[\x01-\x1f]")
+_RAW = re.compile(rf"\\.|{_CONTROL.pattern}", re.DOTALL)
 
 
 def escape_raw(text: str) -> str:
     """Return JSON with the line breaks, tabs and other control characters escaped that its strings have as
     they are: models write them so, and nothing else can be meant. NUL stays, and so does what is not JSON
     otherwise."""
+    if _CONTROL.search(text) is None:
+        return text
     return _STRING.sub(lambda string: _RAW.sub(_escape, string[0]), text)
 
 
 def read_json(text: str, partial: Literal["off", "trailing-strings"] = "off") -> Any:
     """Return the value of what a model wrote as JSON (`escape_raw`). Raises ValueError."""
-    try:
-        return from_json(text, allow_partial=partial)
-    except ValueError as error:
-        if "control character" not in str(error):
-            raise
-        return from_json(escape_raw(text), allow_partial=partial)
+    return from_json(escape_raw(text), allow_partial=partial)
 
 
 def _escape(raw: re.Match[str]) -> str:
