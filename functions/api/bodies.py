@@ -265,10 +265,13 @@ class NewTicket(Body):
     run_id: str | None = Field(None, max_length=500)
 
 
-class Approve(Body):
+class _AboutAttempt(Body):
+    attempt: Attempt = 1
+
+
+class Approve(_AboutAttempt):
     """Let a call run, with the model's arguments or with these."""
 
-    attempt: Attempt = 1
     args: dict[str, Any] | None = None
     reason: Reason | None = None
 
@@ -279,10 +282,9 @@ class Approve(Body):
         )
 
 
-class Deny(Body):
+class Deny(_AboutAttempt):
     """Do not let a call run."""
 
-    attempt: Attempt = 1
     reason: Reason | None = None
 
     def request(self) -> DecisionRequest:
@@ -290,10 +292,9 @@ class Deny(Body):
         return DecisionRequest(Verdict.DENY, reason=self.reason, attempt=self.attempt)
 
 
-class Resume(Body):
+class Resume(_AboutAttempt):
     """The answer to a suspended call: `data` satisfies its `resume_schema`."""
 
-    attempt: Attempt = 1
     data: Any
 
     def request(self) -> DecisionRequest:
@@ -325,10 +326,9 @@ class Consented(Body):
         return Arrival(connection=self.connection, iss=self.iss, proof=self.proof)
 
 
-class Extend(Body):
+class Extend(_AboutAttempt):
     """Let a waiting call expire later."""
 
-    attempt: Attempt = 1
     expires_at: Annotated[
         Moment,
         Field(description="Later than now and than before, within a year of the request."),

@@ -31,8 +31,6 @@ def correct(spec: Json) -> None:
             schema["required"] = required_names
         for each in properties.values():
             each.pop("default", None)
-    for operation in _operations(spec):
-        _require_body(operation.get("requestBody"), schemas)
 
 
 def _operations(spec: Json) -> Iterator[Json]:
@@ -49,16 +47,6 @@ def _correct_request(operation: Json) -> None:
             schema.update(_ID)
     for media in operation.get("requestBody", {}).get("content", {}).values():
         media["schema"] = _without_null(media["schema"])
-
-
-def _require_body(body: Json | None, schemas: Json) -> None:
-    """A body that has a required field is required itself, though the code says better what is missing."""
-    if body is None:
-        return
-    for media in body.get("content", {}).values():
-        name = media["schema"].get("$ref", "").rpartition("/")[2]
-        if schemas.get(name, {}).get("required"):
-            body["required"] = True
 
 
 def _without_null(schema: Json) -> Json:
