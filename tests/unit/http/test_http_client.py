@@ -20,7 +20,7 @@ from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.http.direct import DirectClient
 from layover.adapters.http.near import is_this_machine
 from layover.adapters.http.proxied import ProxiedClient
-from layover.adapters.http.request import InvalidHeader, InvalidURL, join_url
+from layover.adapters.http.request import InvalidHeader, InvalidURL, Url, join_url
 from layover.errors import ConfigurationError
 from support.aws.loopback import CLOSE, HANG, Loopback, loopback
 from support.certificates import loopback_certificate
@@ -60,6 +60,15 @@ async def text_of(client: Client, served: Loopback) -> str:
     async with ask(client, served) as response:
         await response.read()
         return response.text
+
+
+async def last_text(client: Client, url: Url) -> str:
+    """Ask, and close the client."""
+    response = await client.post(url, HEADERS, b"{}", SILENCE_S)
+    await response.read()
+    await response.aclose()
+    await client.aclose()
+    return response.text
 
 
 async def closed(served: Loopback, connection: int) -> None:
@@ -332,11 +341,7 @@ async def test_variables_decide_between_the_two(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("no_proxy", "")
         client = choose_client(os.environ)()
         url = join_url("http://provider.example/v1", "/chat")
-        response = await client.post(url, HEADERS, b"{}", SILENCE_S)
-        await response.read()
-        await response.aclose()
-        await client.aclose()
-        assert response.text == "hi"
+        assert await last_text(client, url) == "hi"
         assert proxy.requests[0].first == "POST http://provider.example/v1/chat HTTP/1.1"
 
 
@@ -375,11 +380,7 @@ async def test_server_of_this_machine_is_asked_directly_whatever_the_proxy(
     async with loopback(OK) as served:
         url = join_url(served.url.replace("127.0.0.1", host), "/v1")
         client.dial(url)
-        response = await client.post(url, HEADERS, b"{}", SILENCE_S)
-        await response.read()
-        await response.aclose()
-        await client.aclose()
-        assert response.text == "hi"
+        assert await last_text(client, url) == "hi"
 
 
 @pytest.mark.parametrize(
@@ -428,11 +429,7 @@ async def test_proxy_that_no_request_needs_ends_none(
         monkeypatch.setenv("http_proxy", proxy.url)
         client = choose_client(os.environ)()
         url = join_url("http://provider.example", "/v1")
-        response = await client.post(url, HEADERS, b"{}", SILENCE_S)
-        await response.read()
-        await response.aclose()
-        await client.aclose()
-        assert response.text == "hi"
+        assert await last_text(client, url) == "hi"
 
 
 @pytest.mark.parametrize(
