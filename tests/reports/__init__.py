@@ -30,7 +30,7 @@ class Found(StrEnum):
 @dataclass(frozen=True)
 class Report:
     """`name`: one report or several of the same fault, "owner/project#123, other/project#4". `why`: the
-    reason of one that is left. `held_back`: it was tried after what others of its domain showed was mended."""
+    reason of one that is left. `held_back`: tried after what the others of its domain showed was mended."""
 
     name: str
     found: Found
