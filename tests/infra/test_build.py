@@ -99,6 +99,7 @@ def test_what_runs_on_one_machine_only_stays_out(built: Target) -> None:
     assert (package / "wiring.py").is_file()
     assert not (package / "desk").exists()
     assert not (package / "cdk.py").exists()
+    assert not (package / "cli.py").exists()
     assert (package / "testing").is_dir()
     assert not (package / "testing" / "contracts").exists()
     channels = package / "plugins" / "people" / "channels"

@@ -24,7 +24,7 @@ class Installation:
     """The wheel, unpacked below `place`: not the checkout. Its libraries are those of this environment. No
     variable of this process leads to a provider."""
 
-    command: Sequence[str] = (sys.executable, "-m", "layover.desk.cli")
+    command: Sequence[str] = (sys.executable, "-m", "layover.cli")
     """What runs `layover`."""
 
     def __init__(self, place: Path, wheel: Path | None = None) -> None:

@@ -170,7 +170,7 @@ print(json.dumps({
 def test_version_is_told_with_and_without_the_extra(
     installed: Path, tmp_path: Path, extra: str
 ) -> None:
-    code = f"import sys; {extra}sys.argv = ['layover', '--version']; import layover.desk.cli.__main__ as m"
+    code = f"import sys; {extra}sys.argv = ['layover', '--version']; import layover.cli as m"
     version = (ROOT / "pyproject.toml").read_text().split('version = "')[1].split('"')[0]
     assert printed(installed, f"{code}; m.run()", tmp_path) == f"layover {version}"
 

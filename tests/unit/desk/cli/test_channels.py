@@ -335,7 +335,7 @@ async def run_doctor(folder: Path, *options: str) -> tuple[int | None, list[str]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "layover.desk.cli",
+        "layover.cli",
         "doctor",
         *options,
         cwd=folder,

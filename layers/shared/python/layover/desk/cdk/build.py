@@ -40,7 +40,14 @@ PYTHON = "3.13"
 LIMIT_MB = 70.0
 """Megabytes of the unzipped layer. Lambda takes 250 MiB with the functions, but each megabyte costs time in a
 cold start."""
-LEFT_OUT = ("desk", "cdk.py", "testing/contracts", "plugins/people/**/twin*.py", INSTALLED)
+LEFT_OUT = (
+    "desk",
+    "cdk.py",
+    "cli.py",
+    "testing/contracts",
+    "plugins/people/**/twin*.py",
+    INSTALLED,
+)
 """Patterns of what no function needs: the one-machine system, the deployment, tests."""
 RUBBISH = ("bin", "*.dist-info/RECORD", "*.dist-info/INSTALLER", "*.dist-info/REQUESTED")
 """Files that name pip's path and interpreter. Only they differ from machine to machine."""
