@@ -33,7 +33,7 @@ from layover.plugins.memory.learns.text.evidence import (
 )
 from layover.plugins.memory.learns.text.reading import plain
 from layover.plugins.memory.learns.text.redaction import REDACTED, redact, redact_value
-from layover.plugins.memory.text.index_words import raw_topics
+from layover.plugins.memory.text.index_words import is_english, raw_topics
 from layover.plugins.memory.text.words import raw_words
 from layover.values.memory.entry import MemoryEntry, Source
 from layover.values.message import Message, Role, TextPart
@@ -312,10 +312,12 @@ class _Turn:
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
         if quote is None:
             return Refusal.NO_EVIDENCE
-        if missing_anchors(self._without_dates(content), self._texts):
-            content = self._own_words(quote)
-            if not content:
+        unsaid = missing_anchors(self._without_dates(content), self._texts)
+        if unsaid or self._is_translated(content):
+            own_words = self._own_words(quote)
+            if unsaid and not own_words:
                 return Refusal.UNSAID
+            content = own_words or content
         quote = self._answering(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
@@ -347,6 +349,11 @@ class _Turn:
         is_own = quote.source in ("user_assertion", "tool_result")
         is_statement = says_enough(words) and not words.endswith(_QUESTION_MARKS)
         return words if is_own and is_statement and REDACTED not in words else ""
+
+    def _is_translated(self, content: str) -> bool:
+        """Return whether the content is in the prompt's English and nothing of the turn is: small models fall
+        back to it, and a question in the user's language does not find the entry."""
+        return is_english(content) and not any(map(is_english, self._texts))
 
     def _quote(self, evidence: str) -> _Quote | None:
         """Return the quote with its witness. What the user quotes stays quoted, though the assistant repeats

@@ -33,10 +33,15 @@ def index_words(text: str) -> list[str]:
     """Return the words of a text as they are stored, in order. The words of an English text are cut as
     English ones, those of any other as `memory.text.stems` cuts them."""
     plain = list(raw_words(text[:MAX_CHARACTERS]))
-    if _is_english(plain):
+    if _says_english(plain):
         return [english_stem(fold(word)) for word in plain]
     language = _language(plain)
     return [word if _is_whole(word) else ROOT + stem(word, language) for word in plain]
+
+
+def is_english(text: str) -> bool:
+    """Return whether a text is clearly English: it has more of its function words than of any other's."""
+    return _says_english(list(raw_words(text[:MAX_CHARACTERS])))
 
 
 def name_words(name: str) -> list[str]:
@@ -84,7 +89,7 @@ def _is_whole(word: str) -> bool:
     return UNSPACED.match(word) is not None or (word.isascii() and not word.isalpha())
 
 
-def _is_english(plain: list[str]) -> bool:
+def _says_english(plain: list[str]) -> bool:
     evidence, others = _lists()
     english = sum(word in evidence for word in plain)
     return english >= _MIN_EVIDENCE and all(
