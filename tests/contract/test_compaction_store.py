@@ -1,7 +1,15 @@
 """The contract of every store of compaction, in memory and on Postgres."""
 
 from layover.values.memory.compaction import Compacted, Generation
-from support.worlds.compaction import AT, Branches, new, observation, slices
+from support.worlds.compaction import (
+    AT,
+    Branches,
+    ids,
+    left_out,
+    new,
+    observation,
+    slices,
+)
 from support.worlds.threads import Stores
 
 
@@ -332,3 +340,42 @@ async def test_a_slice_without_observations_covers_its_messages(branches: Branch
     assert compacted.generation is not None
     assert compacted.generation.observations == ()
     assert len(compacted.observations) == len(first.observations)
+
+
+async def test_a_chain_stands_for_what_a_later_slice_took(branches: Branches) -> None:
+    await branches.observe(None, "d", left_out=("b", "c"))
+    assert left_out(await branches.compacted("f")) == ["b", "c"]
+    ahead = await branches.slice("d", "e", taken=("b",))
+    assert ahead is not None
+    assert left_out(await branches.compacted("f")) == ["b", "c"], "it is not active yet"
+    assert await branches.activate(ahead.number, expected=ahead.number - 1)
+    found = await branches.compacted("f")
+    assert left_out(found) == ["c"]
+    assert found.left_out[0].text == "text of c"
+    assert left_out(await branches.compacted("d")) == ["b", "c"], "that path ends before it"
+
+
+async def test_a_turn_reads_what_its_own_generation_leaves_out(branches: Branches) -> None:
+    first = await branches.observe(None, "c", left_out=("b",))
+    await branches.observe("c", "e", left_out=("d",), taken=("b",))
+    newest = await branches.turn(branches.message("new", "f"))
+    assert (left_out(newest.compacted), ids(newest)) == (["d"], ["f"])
+    pinned = await branches.turn(branches.message("old", "f"), pinned=first)
+    assert (left_out(pinned.compacted), ids(pinned)) == (["b"], ["d", "e", "f"])
+    none = await branches.turn(branches.message("none", "f"), pinned=0)
+    assert left_out(none.compacted) == []
+
+
+async def test_what_stands_for_all_before_it_leaves_out_what_it_says(branches: Branches) -> None:
+    number = await branches.observe(None, "d", left_out=("b", "c"))
+    made = new("reflection", None, "d", "r", left_out=("c",))
+    assert await branches.memory.replace(branches.owner, branches.id, made, number, "run")
+    assert left_out(await branches.compacted("f")) == ["c"]
+    summed_up = new("summary", None, "e", summary="all", left_out=("a",))
+    assert await branches.memory.replace(branches.owner, branches.id, summed_up, None, "run")
+    assert left_out(await branches.compacted("f", "summary")) == ["a"]
+
+
+async def test_a_message_that_is_left_out_and_gone_is_not_read(branches: Branches) -> None:
+    await branches.observe(None, "d", left_out=("b", "nobody"))
+    assert left_out(await branches.compacted("f")) == ["b"]

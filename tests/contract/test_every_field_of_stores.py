@@ -481,6 +481,8 @@ NOT_EXPORTED = {
     "after_depth": "`through_message_id` tells its place",
     "through_depth": "likewise",
     "token_count": "an estimate for prompts",
+    "left_out": "its thread has the messages",
+    "taken": "likewise",
     "prompt_version": "of the product",
     "model": "of the deployment",
 }

@@ -86,6 +86,8 @@ async def test_a_write_reads_no_more(connection: AsyncConnection[Any]) -> None:
         "id": "i",
         "at": "2026-01-01",
         "observations": "[]",
+        "left_out": "[]",
+        "taken": "[]",
         "usage": "[]",
     }
     made |= {"token_count": 1, "summary": None, "prompt_version": "v", "model": "m"}

@@ -40,6 +40,8 @@ def new(
     through: str,
     *observed: str,
     summary: str | None = None,
+    left_out: Sequence[str] = (),
+    taken: Sequence[str] = (),
 ) -> NewGeneration:
     return NewGeneration(
         kind=kind,
@@ -47,6 +49,8 @@ def new(
         through_message_id=through,
         observations=tuple(observation(id) for id in observed),
         summary=summary,
+        left_out=tuple(left_out),
+        taken=tuple(taken),
         token_count=10,
         prompt_version="v1",
         model="memory-model",
@@ -65,17 +69,21 @@ class Branches(Conversation):
         """Save a chain of messages."""
         await self.say(parent, *ids)
 
-    async def slice(self, after: str | None, through: str, *observed: str) -> Generation | None:
-        """Observe a stretch ahead."""
-        made = new("observations", after, through, *(observed or (f"o-{through}",)))
+    async def slice(
+        self, after: str | None, through: str, *observed: str, **more: Sequence[str]
+    ) -> Generation | None:
+        """Observe a stretch ahead. `more`: `left_out`, `taken`."""
+        made = new("observations", after, through, *(observed or (f"o-{through}",)), **more)
         return await self.memory.add_slice(self.owner, self.id, made, "run", [spent(through)])
 
     async def activate(self, *numbers: int, expected: int | None = None) -> bool:
         return await self.memory.activate(self.owner, self.id, numbers, expected)
 
-    async def observe(self, after: str | None, through: str, *observed: str) -> int:
+    async def observe(
+        self, after: str | None, through: str, *observed: str, **more: Sequence[str]
+    ) -> int:
         """A slice that takes effect at once; its number."""
-        made = await self.slice(after, through, *observed)
+        made = await self.slice(after, through, *observed, **more)
         assert made is not None
         found = await self.compacted(through)
         expected = found.generation.number if found.generation else None
@@ -118,6 +126,12 @@ class Branches(Conversation):
 
 def ids(context: TurnContext) -> list[str]:
     return [m.id for m in context.history]
+
+
+def left_out(found: Compacted | None) -> list[str]:
+    """Return the ids of the messages that stay in the prompt."""
+    assert found is not None
+    return [m.id for m in found.left_out]
 
 
 def slices(found: Compacted | None) -> list[str]:

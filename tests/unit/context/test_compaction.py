@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from layover import Agent, Memory, ObservationalMemory, RollingSummary
 from layover.context.compaction import (
     Limits,
+    Path,
     count_leaving,
     count_within,
     ends,
@@ -132,23 +133,26 @@ def test_what_a_model_can_read_at_once_ends_with_a_unit() -> None:
 
 def test_slices_take_effect_as_far_as_they_leave_the_tail() -> None:
     made = [slice_to(1), slice_to(3), slice_to(5)]
-    assert [g.number for g in ready_slices(path("uauauaua"), made, tail=4, start=1_000)] == [1, 3]
+    assert [g.number for g in ready_slices(Path(path("uauauaua")), made, tail=4, start=1_000)] == [
+        1,
+        3,
+    ]
 
 
 def test_more_slices_take_effect_where_what_they_leave_is_too_much() -> None:
     made = [slice_to(1), slice_to(3), slice_to(5)]
     big = path("uauauaua", tokens=100)
-    assert [g.number for g in ready_slices(big, made, tail=8, start=300)] == [1, 3, 5]
-    assert [g.number for g in ready_slices(big, made, tail=8, start=500)] == [1, 3]
+    assert [g.number for g in ready_slices(Path(big), made, tail=8, start=300)] == [1, 3, 5]
+    assert [g.number for g in ready_slices(Path(big), made, tail=8, start=500)] == [1, 3]
 
 
 def test_the_newest_unit_is_never_taken() -> None:
-    assert ready_slices(path("uat", tokens=100), [slice_to(2)], tail=0, start=1) == []
+    assert ready_slices(Path(path("uat", tokens=100)), [slice_to(2)], tail=0, start=1) == []
 
 
 def test_a_slice_of_another_branch_takes_no_effect() -> None:
     elsewhere = slice_to(1).model_copy(update={"through_message_id": "x"})
-    assert ready_slices(path("uaua"), [elsewhere, slice_to(2)], tail=0, start=1) == []
+    assert ready_slices(Path(path("uaua")), [elsewhere, slice_to(2)], tail=0, start=1) == []
 
 
 @given(st.text("uatc", max_size=40), st.integers(1, 60), st.integers(0, 10))
@@ -161,3 +165,28 @@ def test_cuts_stand_before_users_and_assistants_only(shape: str, tokens: int, ta
     pieces = list(slices(messages, tokens))
     assert all(total_tokens(messages[a:b]) >= tokens for a, b in pieces)
     assert [a for a, _ in pieces[1:]] == [b for _, b in pieces[:-1]], "a chain without gaps"
+
+
+def test_what_waits_is_in_no_slice_and_is_left_out_up_to_its_end() -> None:
+    messages = [
+        m.model_copy(update={"run_id": "w" if m.id in ("m2", "m3", "m4") else "r"})
+        for m in path("uauatuaua")
+    ]
+    waiting = Path(messages, {"w"})
+    assert [m.id for m in waiting.free] == ["m0", "m1", "m5", "m6", "m7", "m8"]
+    assert waiting.left_out(None, "m1") == ()
+    assert waiting.left_out("m1", "m6") == ("m2", "m3", "m4")
+    assert waiting.left_out("m3", "m6") == ("m4",)
+    assert waiting.left_out("elsewhere", "m6") == ("m2", "m3", "m4")
+    made = [slice_to(1), slice_to(6)]
+    assert [g.number for g in ready_slices(waiting, made, tail=2, start=1_000)] == [1, 6]
+    assert [g.number for g in ready_slices(waiting, made, tail=4, start=1_000)] == [1]
+
+
+def test_a_slice_that_ends_with_what_waits_now_covers_what_is_before_it() -> None:
+    messages = [
+        m.model_copy(update={"run_id": "w" if m.id in ("m2", "m3") else "r"})
+        for m in path("uauauaua")
+    ]
+    counts = Path(messages, {"w"}).counts()
+    assert [counts[f"m{n}"] for n in range(8)] == [1, 2, 2, 2, 3, 4, 5, 6]

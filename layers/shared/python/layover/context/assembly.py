@@ -7,6 +7,7 @@ from layover.context.fit import fit
 from layover.context.rendering import render_notices
 from layover.context.repair import without_orphans
 from layover.context.tokens import estimate, total_tokens
+from layover.context.waiting import is_left_out
 from layover.declare.agent import Agent
 from layover.values.deployment.settings import Settings
 from layover.values.memory.rendered import RenderedMemory
@@ -101,27 +102,39 @@ def drop_compacted(
     input_message: Message,
     response: Sequence[Message],
     through: str | None,
+    left_out: Collection[str] = (),
 ) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return the messages of a run's history and its own messages, except those covered by its compaction,
-    which ends with the message `through`. The run's input always stays in its prompts."""
+    which ends with the message `through` and does not stand for those `left_out`. The run's input always
+    stays in its prompts."""
     if through is None:
         return history, response
-    own = _after(response, through)
-    if stands_for_input(input_message, response, through):
-        return (), own
-    return _after(history, through), own
+    own = _after(response, through, left_out)
+    if goes_beyond_input(input_message, response, through, left_out):
+        return [m for m in history if is_left_out(m, left_out)], own
+    return _after(history, through, left_out), own
 
 
-def stands_for_input(
-    input_message: Message, response: Sequence[Message], through: str | None
+def goes_beyond_input(
+    input_message: Message,
+    response: Sequence[Message],
+    through: str | None,
+    left_out: Collection[str] = (),
 ) -> bool:
-    """Return whether a compaction that ends with the message `through` stands for a run's input, too."""
-    return through == input_message.id or any(m.id == through for m in response)
+    """Return whether a compaction that ends with the message `through` goes as far as a run's input, or
+    further. It leaves out only what it passes."""
+    own = (input_message, *response)
+    return any(m.id == through or is_left_out(m, left_out) for m in own)
 
 
-def _after(messages: Sequence[Message], through: str | None) -> Sequence[Message]:
+def _after(
+    messages: Sequence[Message], through: str | None, left_out: Collection[str]
+) -> Sequence[Message]:
     place = next((i for i, m in enumerate(messages) if m.id == through), None)
-    return messages if place is None else messages[place + 1 :]
+    if place is None:
+        return messages
+    stay = (m for m in messages[:place] if is_left_out(m, left_out))
+    return [*stay, *messages[place + 1 :]]
 
 
 def _with_lead(messages: list[Message], block: str) -> list[Message]:

@@ -2,10 +2,12 @@
 docs/behaviour.md#compaction-waits). Pure: sizes and places.
 
 A path is a list of messages, oldest first. It is cut only at the end of a unit: a message with what
-hangs on it, so that no call is split from its result."""
+hangs on it, so that no call is split from its result. What runs wait with stays
+(docs/behaviour.md#compaction-around)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from layover.context.assembly import tool_tokens
 from layover.context.fit import ASSUMED_WINDOW, room
@@ -40,6 +42,39 @@ class Limits:
     ahead: int | None
     block: int | None
     tail: int
+
+
+@dataclass(frozen=True)
+class Path:
+    """The messages of a branch behind its compaction. `waiting`: the runs whose messages stay in prompts,
+    wherever they are, because results of theirs are still to come."""
+
+    messages: Sequence[Message]
+    waiting: Collection[str] = ()
+
+    @cached_property
+    def free(self) -> list[Message]:
+        """The messages that may leave prompts."""
+        return [message for message in self.messages if self._is_free(message)]
+
+    def _is_free(self, message: Message) -> bool:
+        return message.run_id not in self.waiting and not message.is_place
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of free messages up to each message, by its id."""
+        counts: dict[str, int] = {}
+        count = 0
+        for message in self.messages:
+            count += self._is_free(message)
+            counts[message.id] = count
+        return counts
+
+    def left_out(self, after: str | None, through: str) -> tuple[str, ...]:
+        """Return the ids of the messages that a compaction of what lies between these leaves out."""
+        places = {message.id: place for place, message in enumerate(self.messages)}
+        start = places.get(after, -1) + 1 if after is not None else 0
+        between = self.messages[start : places[through] + 1]
+        return tuple(message.id for message in between if message.run_id in self.waiting)
 
 
 def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | None:
@@ -133,11 +168,11 @@ def slices(messages: Sequence[Message], tokens: int) -> Iterator[tuple[int, int]
 
 
 def ready_slices(
-    messages: Sequence[Message], slices: Sequence[Generation], tail: int, start: int
+    path: Path, slices: Sequence[Generation], tail: int, start: int
 ) -> list[Generation]:
     """Return the slices that take effect now: as many as leave the newest `tail` tokens of messages
     unchanged, more if these reach `start` tokens by themselves, but never the newest unit."""
-    places = {m.id: i + 1 for i, m in enumerate(messages)}
+    places, messages = path.counts(), path.free
     last = (ends(messages)[-2:-1] or [0])[0]
     result: list[Generation] = []
     for generation in slices:
@@ -151,13 +186,23 @@ def ready_slices(
     return result
 
 
-def with_slices(current: Compacted, number: int) -> Compacted:
-    """Return the compaction after its first `number` slices took effect."""
+def with_slices(current: Compacted, number: int, messages: Sequence[Message]) -> Compacted:
+    """Return the compaction after its first `number` slices took effect. `messages`: those behind it."""
     active = current.slices[:number]
     observations = tuple(o for g in active for o in g.observations)
     return Compacted(
         generation=active[-1].model_copy(update={"active": True}),
         observations=(*current.observations, *observations),
         stretches=(*current.stretches, *(g.stretch for g in active)),
+        left_out=_still_left_out(current, active, messages),
         slices=current.slices[number:],
     )
+
+
+def _still_left_out(
+    current: Compacted, active: Sequence[Generation], messages: Sequence[Message]
+) -> tuple[Message, ...]:
+    """Return the messages that these slices, on top of a compaction, do not stand for."""
+    ids = current.left_out_ids.union(*(g.left_out for g in active))
+    ids = ids.difference(*(g.taken for g in active))
+    return tuple(message for message in (*current.left_out, *messages) if message.id in ids)

@@ -1,7 +1,6 @@
 """Calls that wait for a decision, as a model reads them while the conversation goes on."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
 
 from layover.values.message import Message, Role, ToolResultPart
 
@@ -30,10 +29,10 @@ def with_waiting_results(messages: Iterable[Message], run_ids: Collection[str]) 
     return [*result, *_whole(speaker, step)]
 
 
-def before_waiting(messages: Iterable[Message], run_ids: Collection[str]) -> list[Message]:
-    """Return the messages before the first of these runs, which wait. Compaction goes no further: nothing is
-    observed of a call before its result is there."""
-    return list(takewhile(lambda message: message.run_id not in run_ids, messages))
+def is_left_out(message: Message, ids: Collection[str]) -> bool:
+    """Return whether a prompt has the message although its compaction goes further. `ids`: what that leaves
+    out, without the results that are made here."""
+    return message.id in ids or (message.role is Role.TOOL and message.parent_id in ids)
 
 
 def _whole(speaker: Message | None, step: Sequence[Message]) -> Sequence[Message]:

@@ -1,13 +1,14 @@
 """A run and the compaction of its branch (docs/behaviour.md#compaction-waits): which steps are observed ahead
 while the run goes on, which results take effect, and when the run has to wait."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from layover.context import compaction
-from layover.context.assembly import drop_compacted, stands_for_input
-from layover.context.compaction import Limits, with_slices
+from layover.context.assembly import drop_compacted, goes_beyond_input
+from layover.context.compaction import Limits, Path, with_slices
 from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
-from layover.context.waiting import before_waiting
+from layover.context.waiting import is_left_out
 from layover.engine.prompter import Prompter
 from layover.engine.work import RunWork
 from layover.values.memory.compaction import Compacted
@@ -30,17 +31,19 @@ class CompactionState:
 @dataclass(frozen=True)
 class _Sizes:
     """Tokens of a prompt. `stored`: messages that are not compacted, as the thread has them. `messages`: the
-    same as the prompt shows them. `stays`: the run's input, if it stays in the prompt. `block`: the text that
-    stands for the compacted messages."""
+    same as the prompt shows them. `stays`: the run's input, if it stays in the prompt. `held`: messages that
+    no compaction takes, as runs wait or did; none of the others has them. `block`: the text that stands for
+    the compacted messages."""
 
     stored: int
     messages: int
     stays: int
+    held: int
     block: int
 
     @property
     def prompt(self) -> int:
-        """The tokens of the whole prompt."""
+        """The tokens of the whole prompt, without those that are held."""
         return self.messages + self.stays + self.block
 
 
@@ -80,26 +83,46 @@ class Compaction:
         self._runtime.metrics.count(Metric.COMPACTION_WAITS, agent=self._state.meta.agent)
         return False
 
-    def _path(self, through: str | None) -> list[Message]:
-        """Return the branch behind `through`: history, the run's input, its own steps."""
+    def _shown(self, through: str | None, left_out: Collection[str]) -> list[Message]:
+        """Return the branch as prompts show it with this compaction: history, the run's input, its own
+        steps."""
         input_message, response = self._state.meta.input, self._state.fixed_response()
-        history, own = drop_compacted(self._prompter.history, input_message, response, through)
-        if stands_for_input(input_message, response, through):
-            return list(own)
+        about = (input_message, response, through, left_out)
+        history, own = drop_compacted(self._prompter.history, *about)
+        if goes_beyond_input(*about) and input_message.id not in left_out:
+            return [*history, *own]
         return [*history, input_message, *own]
 
-    def _compactable(self, through: str | None) -> list[Message]:
-        """Return the part of the branch that has all its results."""
-        return before_waiting(self._path(through), self._head.waiting_runs)
+    def _path(self, through: str | None, left_out: Collection[str]) -> Path:
+        """Return the branch behind `through`."""
+        shown = self._shown(through, left_out)
+        behind = [m for m in shown if not is_left_out(m, left_out)] if left_out else shown
+        return Path(behind, self._head.waiting_runs)
+
+    def _now(self) -> Path:
+        """Return the branch behind what the prompt shows as compacted."""
+        rendered = self._memory.rendered
+        return self._path(rendered.through, rendered.left_out)
 
     def _sizes(self) -> _Sizes:
         rendered, input_message = self._memory.rendered, self._state.meta.input
-        path = self._path(rendered.through)
+        path = self._shown(rendered.through, rendered.left_out)
         stays = 0 if any(m.id == input_message.id for m in path) else counted_tokens(input_message)
         stored = total_tokens(path)
         messages = self._prompter.with_previews(path)
         tokens = stored if messages is path else total_tokens(messages)
-        return _Sizes(stored, tokens, stays, estimate(rendered.block))
+        held = total_tokens(self._held(path))
+        shown_held = held if messages is path else total_tokens(self._held(messages))
+        return _Sizes(
+            stored - held, tokens - shown_held, stays, shown_held, estimate(rendered.block)
+        )
+
+    def _held(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return those of the messages that no compaction takes now."""
+        left_out, waiting = self._memory.rendered.left_out, self._head.waiting_runs
+        if not left_out and not waiting:
+            return ()
+        return [m for m in messages if is_left_out(m, left_out) or m.run_id in waiting]
 
     def _is_over_threshold(self) -> bool:
         """Return whether compactions that are ready are to take effect. A summary is only made while its run
@@ -115,12 +138,13 @@ class Compaction:
         whole = self._limits.whole
         if whole is not None and sizes.prompt > whole:
             return True
-        return sizes.messages + sizes.stays > self._prompter.room(self._state)
+        shown = sizes.messages + sizes.stays + sizes.held
+        return shown > self._prompter.room(self._state)
 
     def _can_help(self) -> bool:
         """Return whether a compaction could make the prompt smaller. The run's input stays in it in any
         case."""
-        limits, path = self._limits, self._compactable(self._memory.rendered.through)
+        limits, path = self._limits, self._now().free
         compactable = path[: compaction.count_leaving(path, limits.tail, limits.start)]
         freed_tokens = total_tokens([m for m in compactable if m.id != self._state.meta.input.id])
         least = compaction.MIN_NEW if limits.kind == "summary" else 1
@@ -134,7 +158,7 @@ class Compaction:
         index, steps = self._state.meta.compacted_for, self._state.steps
         if not 0 < index <= len(steps):
             return False
-        path = self._path(self._memory.rendered.through)
+        path = self._now().free
         first = steps[index - 1].message.id
         before = next((i for i, m in enumerate(path) if m.id == first), 0)
         sizes = self._sizes()
@@ -146,17 +170,17 @@ class Compaction:
         ahead, background = self._limits.ahead, self._runtime.background
         if ahead is None or background is None or not self._state.steps:
             return  # the run before this one observed its own messages
-        path = self._compactable(self._memory.rendered.through)
-        requested_through = self._state.asked_through
-        start = next((i + 1 for i, m in enumerate(path) if m.id == requested_through), 0)
-        pieces = list(compaction.slices(path[start:], ahead))
+        path, requested_through = self._now(), self._state.asked_through
+        start = path.counts().get(requested_through or "")
+        after = self._memory.rendered.through if start is None else requested_through
+        pending = path.free[start or 0 :]
+        pieces = list(compaction.slices(pending, ahead))
         if not pieces:
             return
         await self._save()
         meta = self._state.meta
-        after = path[start - 1].id if start else self._memory.rendered.through
         for _, end in pieces:
-            through = path[start + end - 1].id
+            through = pending[end - 1].id
             await background.observe(meta.owner, meta.id, after, through)
             self._state.asked_through = after = through
 
@@ -168,8 +192,9 @@ class Compaction:
         leaf = ([meta.input, *self._state.fixed_response()])[-1].id
         compacted = await memory.compacted(meta.owner, meta.thread_id, leaf, self._limits.kind)
         self._show(compacted)  # a compaction that another run let take effect was counted there
+        path = self._path(compacted.through, compacted.left_out_ids)
         chosen = compaction.ready_slices(
-            self._path(compacted.through), compacted.slices, self._limits.tail, self._limits.start
+            path, compacted.slices, self._limits.tail, self._limits.start
         )
         if not chosen:
             return
@@ -177,7 +202,7 @@ class Compaction:
         numbers = [g.number for g in chosen]
         expected = compacted.generation.number if compacted.generation else None
         if await memory.activate(meta.owner, meta.thread_id, numbers, expected):
-            self._show(with_slices(compacted, len(chosen)))
+            self._show(with_slices(compacted, len(chosen), path.messages))
             saved = before - self._sizes().prompt
             if saved > 0:
                 self._runtime.metrics.count(Metric.TOKENS_COMPACTED, saved, agent=meta.agent)
@@ -191,7 +216,9 @@ class Compaction:
         block = self._runtime.agent_memory.compacted_text(compacted)
         through = compacted.through
         self._memory.base = base.model_copy(update={"generation": number, "through": through})
-        self._memory.rendered = replace(rendered, block=block, through=through)
+        self._memory.rendered = replace(
+            rendered, block=block, through=through, left_out=compacted.left_out_ids
+        )
 
     async def _save(self) -> None:
         """Save each settled step to the database, once: slices are made from there."""

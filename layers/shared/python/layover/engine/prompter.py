@@ -146,11 +146,13 @@ class Prompter:
 
     def _messages(self, state: RunState) -> tuple[Sequence[Message], Sequence[Message]]:
         """Return the history and the run's own messages for a model, without what is compacted."""
-        through = self.memory.rendered.through
-        if through is None:
+        memory = self.memory.rendered
+        if memory.through is None:
             return self._sendable_history, state.sendable()
         response = [*state.response_with_heard(), *state.notices]
-        history, own = drop_compacted(self.history, state.meta.input, response, through)
+        history, own = drop_compacted(
+            self.history, state.meta.input, response, memory.through, memory.left_out
+        )
         return sendable_history(history), sendable(own, state.steps)
 
     @cached_property

@@ -49,7 +49,10 @@ async def load_turn_input(
     turn, memory = Turn(agent, snapshot.meta, as_of, pinned), runtime.agent_memory
     query = _turn_query(runtime, turn, head, bounds)
     context = await memory.read(turn, query)
-    context = context.model_copy(update={"history": tuple(for_models(context.history))})
+    # What its compaction left out comes first: it is older than all that is behind it.
+    left_out = context.compacted.left_out if context.compacted else ()
+    history_of = (*(m for m in left_out if not m.is_place), *context.history)
+    context = context.model_copy(update={"history": tuple(for_models(history_of))})
     history: Sequence[Message] | None = await node_history(
         runtime, agent, snapshot.meta, context.history
     )

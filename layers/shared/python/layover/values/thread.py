@@ -94,6 +94,12 @@ class ThreadHead(ThreadFacts):
     empty_again_at: Time | None = None
     """A deleted thread was emptied; at this time, late writes of its runs are swept up."""
 
+    def unfinished(self, but: str) -> frozenset[str]:
+        """Return the runs, without this one, whose messages may still change in the database: they wait, are
+        at work, or are not saved."""
+        ids = {*self.waiting_runs, *self.unsaved, *self.unplaced, self.active_run}
+        return frozenset(id for id in ids if id is not None and id != but)
+
     def next_time(self, hint: datetime) -> datetime:
         """Return a time strictly after every message of the thread (docs/behaviour.md#message-times)."""
         return after(self.last_created_at, hint)

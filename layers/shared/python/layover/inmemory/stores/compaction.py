@@ -149,6 +149,8 @@ def _store(thread: StoredThread, new: NewGeneration, span: Span, *, active: bool
         active=active,
         observations=new.observations,
         summary=new.summary,
+        left_out=new.left_out,
+        taken=new.taken,
         token_count=new.token_count,
         prompt_version=new.prompt_version,
         model=new.model,
@@ -162,10 +164,13 @@ def _view(
     thread: StoredThread, active: GenerationRow | None, slices: Sequence[Generation]
 ) -> Compacted:
     chain = [thread.stages[n].generation for n in active.chain] if active else []
+    left_out = {id for g in chain for id in g.left_out}.difference(*(g.taken for g in chain))
+    path = thread.path(chain[-1].through_message_id) if left_out else []
     return Compacted(
         generation=active.generation if active else None,
         observations=tuple(o for g in chain for o in g.observations),
         stretches=tuple(g.stretch for g in chain),
+        left_out=tuple(message for message in path if message.id in left_out),
         slices=in_a_row(slices, _depth(active)),
     )
 
@@ -178,8 +183,7 @@ def _span(thread: StoredThread, after_id: str | None, through_id: str) -> Span |
     after = -1 if after_id is None else places.get(after_id)
     if after is None:
         return None
-    messages = tuple(message for message in path[after + 1 :] if not message.is_place)
-    return Span(messages=messages, after_depth=after, through_depth=len(path) - 1)
+    return Span(messages=tuple(path[after + 1 :]), after_depth=after, through_depth=len(path) - 1)
 
 
 def _deepest(

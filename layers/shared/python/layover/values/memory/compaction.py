@@ -35,7 +35,10 @@ class Generation(Value):
     """An immutable stage of a branch's compaction; it ends with a message.
 
     A generation of kind `observations` adds to the ones before it (its chain); `reflection` and
-    `summary` stand for all before them. Not active: a slice that was observed ahead."""
+    `summary` stand for all before them. Not active: a slice that was observed ahead.
+
+    `left_out`: ids of the messages up to its last one that it does not stand for, because their runs waited.
+    `taken`: ids that were left out before, and that it stands for."""
 
     number: int
     """Unique in the thread; later ones are larger."""
@@ -48,6 +51,8 @@ class Generation(Value):
     observations: tuple[Observation, ...] = ()
     """Its own observations only, in order."""
     summary: str | None = None
+    left_out: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     token_count: int = 0
     """Estimated tokens of the text that it adds to a prompt."""
     prompt_version: str | None = None
@@ -66,13 +71,16 @@ class Generation(Value):
 
 
 class NewGeneration(Value):
-    """A generation to be stored; the store numbers it. `after_message_id` None: from the root."""
+    """A generation to be stored; the store numbers it. `after_message_id` None: from the root. `left_out`,
+    `taken`: see `Generation`; one that stands for all before it leaves out what they did as well."""
 
     kind: Literal["observations", "reflection", "summary"]
     after_message_id: str | None = None
     through_message_id: str
     observations: tuple[Observation, ...] = ()
     summary: str | None = None
+    left_out: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     token_count: int
     prompt_version: str
     model: str
@@ -98,12 +106,14 @@ class Stretch(Value):
 class Compacted(Value):
     """The compaction of one path. `generation`: the one that a prompt shows, None if there is none;
     `observations`: those of its whole chain, in order, and `stretches`: of which messages they are, in the
-    same order; `slices`: observations made ahead behind it and not active yet, a chain without gaps, in
-    order."""
+    same order; `left_out`: the messages of these that the chain does not stand for, oldest first, with places
+    for results to come; `slices`: observations made ahead behind it and not active yet, a chain without gaps,
+    in order."""
 
     generation: Generation | None = None
     observations: tuple[Observation, ...] = ()
     stretches: tuple[Stretch, ...] = ()
+    left_out: tuple[Message, ...] = ()
     slices: tuple[Generation, ...] = ()
 
     @property
@@ -112,13 +122,19 @@ class Compacted(Value):
         return self.generation.through_message_id if self.generation else None
 
     @property
+    def left_out_ids(self) -> frozenset[str]:
+        """The ids of the messages before that one that stay in the prompt."""
+        return frozenset(message.id for message in self.left_out)
+
+    @property
     def summary(self) -> str | None:
         """The summary, in that mode."""
         return self.generation.summary if self.generation else None
 
 
 class Span(Value):
-    """A piece of a path: the messages after one and through another, oldest first."""
+    """A piece of a path: the messages after one and through another, oldest first, with places for results to
+    come."""
 
     messages: tuple[Message, ...]
     after_depth: int

@@ -63,10 +63,13 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def load_messages(array: bytes | None) -> tuple[Message, ...]:
     """Messages from a JSON array of rows, without the places of results to come."""
+    return tuple([m for m in load_rows(array) if not m.is_place])
+
+
+def load_rows(array: bytes | None) -> tuple[Message, ...]:
+    """Messages from a JSON array of rows, with the places."""
     messages: tuple[Message, ...] = _adapter(tuple[Message, ...]).validate_json(array or b"[]")
-    return tuple(
-        [m if m.model_output is None else with_output(m) for m in messages if not m.is_place]
-    )
+    return tuple([m if m.model_output is None else with_output(m) for m in messages])
 
 
 def load_message(row: bytes | None) -> Message:

@@ -61,7 +61,7 @@ async def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJo
         asked_through=asked_through,
         waited_through=waited_through,
         names=agent.memory.role_prefix,
-        waiting_runs=head.waiting_runs if head else (),
+        waiting=head.unfinished(meta.id) if head else (),
     )
 
 

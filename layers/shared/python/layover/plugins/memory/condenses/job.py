@@ -1,14 +1,13 @@
 """The shared part of both compaction modes: the branch, and requests to a memory model."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from layover.context.compaction import Limits
+from layover.context.compaction import Limits, Path, count_within
 from layover.context.fit import ASSUMED_WINDOW, room
-from layover.context.tokens import estimate
-from layover.context.waiting import before_waiting
+from layover.context.tokens import estimate, total_tokens
 from layover.context.withheld import for_models
 from layover.declare.agent import Agent
 from layover.errors import LayoverError
@@ -47,7 +46,7 @@ class CompactionJob:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
     `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
     the last message of those that the run waited for before; `names`: of the speakers, by role;
-    `waiting_runs`: the runs that are set aside, whose results are still to come."""
+    `waiting`: the other runs whose results may still come."""
 
     runtime: Runtime
     agent: Agent
@@ -57,7 +56,7 @@ class CompactionJob:
     asked_through: str | None = None
     waited_through: str | None = None
     names: Mapping[str, str] | None = None
-    waiting_runs: Collection[str] = ()
+    waiting: Collection[str] = ()
 
     @property
     def model(self) -> str:
@@ -88,15 +87,22 @@ class CompactionJob:
             self.meta.owner, self.meta.thread_id, leaf_id or self.leaf_id, self.limits.kind
         )
 
-    async def messages(self, after_id: str | None, through_id: str | None = None) -> list[Message]:
-        """Return the branch's messages after this one, and before those of runs that wait; an empty list if
-        it is not on the branch."""
+    async def path(self, after_id: str | None, through_id: str | None = None) -> Path:
+        """Return the branch's messages after this one; an empty path if it is not on the branch."""
         if after_id == (through_id or self.leaf_id):
-            return []
+            return Path(())
         span = await self.runtime.memory.span(
             self.meta.owner, self.meta.thread_id, after_id, through_id or self.leaf_id
         )
-        return before_waiting(for_models(span.messages), self.waiting_runs) if span else []
+        return Path(for_models(span.messages) if span else (), self.waiting)
+
+    def left_before(self, current: Compacted, piece: Sequence[Message]) -> list[Message]:
+        """Return what was left out before and need not be any more, oldest first: as much of it as can be
+        read with this piece. Places that nothing has taken are among it."""
+        taken = {id for slice in current.slices for id in slice.taken}
+        left = [m for m in current.left_out if m.run_id not in self.waiting and m.id not in taken]
+        room = self.readable - total_tokens(piece)
+        return for_models(left[: count_within(left, room)]) if room > 0 else []
 
     async def ask(
         self, prompt: Prompt, read: Callable[[str], Parsed | None], useless: str
@@ -186,3 +192,8 @@ class CompactionJob:
             u.model_copy(update={"step": f"{u.step}/{self.runtime.ids.new('use')}"}) for u in usage
         ]
         await self.runtime.memory.spend(self.meta.owner, self.meta.thread_id, self.meta.id, rows)
+
+
+def shown(messages: Iterable[Message]) -> list[Message]:
+    """Return the messages that a memory model reads: those that say something."""
+    return [message for message in messages if not message.is_place]

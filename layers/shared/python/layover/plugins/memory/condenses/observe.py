@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Protocol
 
 from layover.context import compaction
-from layover.context.compaction import with_slices
+from layover.context.compaction import Path, with_slices
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.condenses import observer, reflector
-from layover.plugins.memory.condenses.job import CompactionJob, ParsedReply
+from layover.plugins.memory.condenses.job import CompactionJob, ParsedReply, shown
 from layover.plugins.memory.condenses.observation_lines import latest, without_repetition
 from layover.plugins.memory.condenses.overlooked import overlooked
 from layover.plugins.memory.reads.blocks import is_due, render_observations
@@ -39,10 +39,12 @@ async def observe_ahead(job: CompactionJob, after_id: str | None, through_id: st
     ends = [current.through, *(g.through_message_id for g in current.slices)]
     if after_id in ends[:-1]:
         return "nothing"  # another job observed it
-    messages = await job.messages(after_id, through_id)
-    if not messages:
+    path = await job.path(after_id, through_id)
+    if not path.free:
         return "nothing"
-    generation = await _observe(job, messages, after_id, current)
+    # Slices are made at the same time: what the one before this leaves out is not known until it is there.
+    known = current if after_id == ends[-1] else Compacted()
+    generation = await _observe(job, path, path.free, after_id, known)
     if generation is None:
         return "failed"
     await _reflect(job, await job.read_compacted(through_id))
@@ -53,29 +55,30 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
     """Observe the messages that no slice covers yet, let slices take effect if the limit is reached, and
     condense observations that have become many. Raises RetryableError."""
     current = await job.read_compacted()
-    path = await job.messages(current.through)
+    path = await job.path(current.through)
     current = await _await_slices(job, current, path, waits=waits)
     has_changed = await _observe_rest(job, current, path, waits=waits)
-    if waits or total_tokens(path) >= job.limits.start:
+    if waits or total_tokens(path.free) >= job.limits.start:
         current = await job.read_compacted()
-        path = await job.messages(current.through)
+        path = await job.path(current.through)
         has_changed = await _activate(job, current, path) or has_changed
     current = await job.read_compacted()
     return "compacted" if await _reflect(job, current, waits=waits) or has_changed else "nothing"
 
 
 async def _await_slices(
-    job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
+    job: CompactionJob, current: Compacted, path: Path, *, waits: bool
 ) -> Compacted:
     """Wait a little for slices that are being observed already, and return all slices. A run that waits goes
     on as soon as it has enough."""
-    if waits and not compaction.count_leaving(path, job.limits.tail, job.limits.start):
+    limits, free = job.limits, path.free
+    if waits and not compaction.count_leaving(free, limits.tail, limits.start):
         return current
     clock = job.runtime.clock
     until = clock.now() + (WAIT if waits else WAIT_AFTER_RUN)
-    while job.is_under_way(path[_count_covered(path, current.slices) :]):
-        ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
-        enough = total_tokens(path[_count_covered(path, ready) :]) < job.limits.start
+    while job.is_under_way(free[_count_covered(path, current.slices) :]):
+        ready = compaction.ready_slices(path, current.slices, limits.tail, limits.start)
+        enough = total_tokens(free[_count_covered(path, ready) :]) < limits.start
         if (waits and ready and enough) or clock.now() > until:
             break
         await clock.sleep(POLL_INTERVAL)
@@ -83,22 +86,20 @@ async def _await_slices(
     return current
 
 
-async def _observe_rest(
-    job: CompactionJob, current: Compacted, path: Sequence[Message], *, waits: bool
-) -> bool:
+async def _observe_rest(job: CompactionJob, current: Compacted, path: Path, *, waits: bool) -> bool:
     """Observe the messages behind the last slice. If a run waits, the messages that it needs compacted are
     observed, however few they are. The first failure ends it: slices make a chain."""
-    limits = job.limits
+    limits, free = job.limits, path.free
     start = _count_covered(path, current.slices)
     if waits:
-        end = compaction.count_leaving(path, limits.tail, limits.start)
-        pieces = list(_split_all(path[start:end], limits.ahead or limits.start))
+        end = compaction.count_leaving(free, limits.tail, limits.start)
+        pieces = list(_split_all(free[start:end], limits.ahead or limits.start))
     else:
-        pieces = list(compaction.slices(path[start:], limits.ahead or limits.start))
-    after, newest, has_changed = path[start - 1].id if start else current.through, current, False
+        pieces = list(compaction.slices(free[start:], limits.ahead or limits.start))
+    after, newest, has_changed = _end_of(path, current), current, False
     for first, last in pieces:
-        piece = path[start + first : start + last]
-        generation = await _observe(job, piece, after, newest)
+        piece = free[start + first : start + last]
+        generation = await _observe(job, path, piece, after, newest)
         if generation is None:
             break
         after, has_changed = piece[-1].id, True
@@ -114,9 +115,16 @@ def _split_all(messages: Sequence[Message], tokens: int) -> list[tuple[int, int]
 
 
 async def _observe(
-    job: CompactionJob, messages: Sequence[Message], after: str | None, current: Compacted
+    job: CompactionJob,
+    path: Path,
+    piece: Sequence[Message],
+    after: str | None,
+    current: Compacted,
 ) -> Generation | None:
-    """Observe a piece and store it as a slice. Return None if the model failed or the branch has changed."""
+    """Observe a piece of a path, with what was left out before it and need not be any more, and store it as a
+    slice. Return None if the model failed or the branch has changed."""
+    earlier = job.left_before(current, piece)
+    messages = [*shown(earlier), *piece]
     before = latest((*current.observations, *(o for g in current.slices for o in g.observations)))
     answer = await job.ask(
         observer.request(job.model, messages, before, job.names),
@@ -134,6 +142,8 @@ async def _observe(
         kind="observations",
         after_message_id=after,
         through_message_id=messages[-1].id,
+        left_out=path.left_out(after, messages[-1].id),
+        taken=tuple(m.id for m in earlier),
         observations=lines,
         token_count=estimate(render_observations(lines)),
         prompt_version=observer.PROMPT_VERSION,
@@ -147,7 +157,7 @@ async def _observe(
     return generation
 
 
-async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Message]) -> bool:
+async def _activate(job: CompactionJob, current: Compacted, path: Path) -> bool:
     """Let slices take effect, if no other job has changed the branch."""
     ready = compaction.ready_slices(path, current.slices, job.limits.tail, job.limits.start)
     if not ready:
@@ -157,8 +167,8 @@ async def _activate(job: CompactionJob, current: Compacted, path: Sequence[Messa
     meta = job.meta
     if not await job.runtime.memory.activate(meta.owner, meta.thread_id, numbers, number):
         return False
-    after = with_slices(current, len(ready))
-    messages = path[: _count_covered(path, ready)]
+    after = with_slices(current, len(ready), path.messages)
+    messages = path.free[: _count_covered(path, ready)]
     job.count_savings(
         messages, render_observations(after.observations), render_observations(current.observations)
     )
@@ -176,13 +186,13 @@ async def _reflect(job: CompactionJob, current: Compacted, *, waits: bool = Fals
     if job.limits.block is None or not is_due(left, job.limits.block):
         if len(lines) == len(current.observations):
             return False
-        reflection = _reflection(job, generation, lines, "", LATEST_VERSION)
+        reflection = _reflection(job, current, lines, "", LATEST_VERSION)
         return await job.replace(reflection, generation, ()) is not None
     answer = await ask_reflector(job, lines, reflector.target_of(job.limits.block), waits=waits)
     if answer is None:
         return False
     # Stored even if nothing was condensed, so that no job asks again before new observations take effect.
-    reflection = _reflection(job, generation, answer.value, answer.model, reflector.PROMPT_VERSION)
+    reflection = _reflection(job, current, answer.value, answer.model, reflector.PROMPT_VERSION)
     return await job.replace(reflection, generation, answer.replies) is not None
 
 
@@ -210,14 +220,15 @@ def _reflection_of(
 
 def _reflection(
     job: CompactionJob,
-    generation: Generation,
+    current: Compacted,
     observations: tuple[Observation, ...],
     model: str,
     version: str,
 ) -> NewGeneration:
     return NewGeneration(
         kind="reflection",
-        through_message_id=generation.through_message_id,
+        through_message_id=str(current.through),
+        left_out=tuple(m.id for m in current.left_out),
         observations=observations,
         token_count=estimate(render_observations(observations)),
         prompt_version=version,
@@ -226,7 +237,13 @@ def _reflection(
     )
 
 
-def _count_covered(path: Sequence[Message], slices: Sequence[Generation]) -> int:
-    """Count the messages of the path that these slices cover. Slices may go on behind its end."""
-    ends = {slice.through_message_id for slice in slices}
-    return max((i + 1 for i, m in enumerate(path) if m.id in ends), default=0)
+def _count_covered(path: Path, slices: Sequence[Generation]) -> int:
+    """Count the free messages of the path that these slices cover. Slices may go on behind its end."""
+    counts = path.counts()
+    return max((counts.get(slice.through_message_id, 0) for slice in slices), default=0)
+
+
+def _end_of(path: Path, current: Compacted) -> str | None:
+    """Return the last message of the path that a slice covers; None: none does, and nothing is compacted."""
+    ends = {slice.through_message_id for slice in current.slices}
+    return next((m.id for m in reversed(path.messages) if m.id in ends), current.through)

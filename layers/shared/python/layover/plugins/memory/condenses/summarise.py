@@ -3,7 +3,7 @@
 from layover.context import compaction
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.condenses import summary
-from layover.plugins.memory.condenses.job import CompactionJob
+from layover.plugins.memory.condenses.job import CompactionJob, shown
 from layover.plugins.memory.reads.blocks import render_summary
 from layover.values.memory.compaction import NewGeneration
 
@@ -20,13 +20,16 @@ async def condense(job: CompactionJob, *, waits: bool) -> str:
 
 async def _step(job: CompactionJob, *, due: bool) -> str:
     current = await job.read_compacted()
-    path = await job.messages(current.through)
-    if not due and total_tokens(path) < job.limits.start:
+    path = await job.path(current.through)
+    if not due and total_tokens(path.free) < job.limits.start:
         return "nothing"
-    old = path[: compaction.count_leaving(path, job.limits.tail, job.limits.start)]
+    old = path.free[: compaction.count_leaving(path.free, job.limits.tail, job.limits.start)]
     if total_tokens(old) < compaction.MIN_NEW:
         return "nothing"
     old = old[: compaction.count_within(old, job.readable)]
+    earlier = job.left_before(current, old)
+    taken, through = {m.id for m in earlier}, old[-1].id
+    old = [*shown(earlier), *old]
     request = summary.request(job.model, old, current.summary, job.names)
     answer = await job.ask(request, summary.parse, "no summary")
     if answer is None:
@@ -36,8 +39,12 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
     generation = NewGeneration(
         kind="summary",
         after_message_id=current.through,
-        through_message_id=old[-1].id,
+        through_message_id=through,
         summary=text,
+        left_out=(
+            *(m.id for m in current.left_out if m.id not in taken),
+            *path.left_out(current.through, through),
+        ),
         token_count=estimate(block),
         prompt_version=summary.PROMPT_VERSION,
         model=answer.model,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from layover.adapters.store.postgres.codec import dump_json, dump_usage, load_messages, rows_of
+from layover.adapters.store.postgres.codec import dump_json, dump_usage, load_rows, rows_of
 from layover.adapters.store.postgres.database import Database, Row
 from layover.adapters.store.postgres.queries import Query, Statement, Value, load
 from layover.adapters.store.postgres.usage import insert_usage
@@ -40,12 +40,13 @@ def compacted_of(rows: list[Row]) -> Compacted | None:
     """The answer of `compacted`; None if the message is gone."""
     if not rows:
         return None
-    generation, observations, stretches, slices = rows[0]
+    generation, observations, stretches, slices, left_out = rows[0]
     active = Generation.model_validate_json(generation) if generation else None
     return Compacted(
         generation=active,
         observations=_OBSERVATIONS.validate_json(observations or b"[]"),
         stretches=_STRETCHES.validate_json(stretches or b"[]"),
+        left_out=load_rows(left_out),
         slices=in_a_row(
             _GENERATIONS.validate_json(slices or b"[]"), active.through_depth if active else -1
         ),
@@ -93,7 +94,7 @@ class PostgresCompaction:
             return None
         after, through, messages = rows[0]
         return Span(
-            messages=load_messages(messages),
+            messages=load_rows(messages),
             after_depth=int(after or 0),
             through_depth=int(through or 0),
         )
@@ -188,6 +189,8 @@ def _generation_values(
         "through_id": generation.through_message_id,
         "observations": dump_json([o.model_dump() for o in generation.observations]),
         "summary": generation.summary,
+        "left_out": dump_json(list(generation.left_out)),
+        "taken": dump_json(list(generation.taken)),
         "token_count": generation.token_count,
         "prompt_version": generation.prompt_version,
         "model": generation.model,

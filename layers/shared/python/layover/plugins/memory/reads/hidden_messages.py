@@ -70,7 +70,7 @@ def _range(hidden: Sequence[Message], first: int, to: int | None) -> dict[str, A
     end = min(len(hidden), to if to is not None else len(hidden))
     for number in range(first, end + 1):
         message = hidden[number - 1]
-        if message.role is Role.CUSTOM:
+        if not _says_something(message):
             continue
         text = _text(message)
         if views and len(text) > left:
@@ -85,7 +85,7 @@ def _range(hidden: Sequence[Message], first: int, to: int | None) -> dict[str, A
 def _matches(hidden: Sequence[Message], query: str) -> list[dict[str, Any]]:
     """Return excerpts of the messages that have most of a query's words, in their order."""
     terms = topic_words(query)
-    texts = [(n, m, _text(m)) for n, m in enumerate(hidden, 1) if m.role is not Role.CUSTOM]
+    texts = [(n, m, _text(m)) for n, m in enumerate(hidden, 1) if _says_something(m)]
     scores = fuse(terms, [Candidate(frozenset(index_words(text)), None) for _, _, text in texts])
     ranked = sorted(zip(scores, texts, strict=True), key=lambda pair: -pair[0].lexical)
     best = [each for score, each in ranked[:MAX_MATCHES] if score.lexical > 0]
@@ -94,6 +94,11 @@ def _matches(hidden: Sequence[Message], query: str) -> list[dict[str, Any]]:
         _view(number, message, excerpt(text, looked_for, MAX_EXCERPT))
         for number, message, text in sorted(best, key=lambda each: each[0])
     ]
+
+
+def _says_something(message: Message) -> bool:
+    """Return whether the model may read the message. Others have a number as well."""
+    return message.role is not Role.CUSTOM and not message.is_place
 
 
 def _view(number: int, message: Message, text: str) -> dict[str, Any]:

@@ -151,6 +151,7 @@ class RememberedTurns:
             system=system_blocks(without_deleted(n, context.notes) for n in base.notes),
             block=compaction_block(context.compacted),
             through=base.through,
+            left_out=context.compacted.left_out_ids if context.compacted else frozenset(),
             volatile=_joined(base.volatile, *recalled, client_context),
             instructions=base.instructions,
             volatile_without_recall=_joined(base.volatile, client_context)

@@ -10,10 +10,24 @@ where b.thread_id = %(thread_id)s and b.id = (select leaf.branch_id from leaf)
   and b.window_depth <> behind.depth + 1
 
 -- name: compacted
--- What a prompt shows, the observations of its whole chain, and the slices behind it: those of the path, and those
--- that end with a later message of the run. No row: there is no such message.
+-- What a prompt shows, the observations of its whole chain, the slices behind it (those of the path, and those that
+-- end with a later message of the run), and the messages that the chain does not stand for. No row: there is no such
+-- message.
 -- include: shown.sql
 ,
+linked as materialized (
+    select link.n, c.generation, c.after_depth, c.through_depth, c.left_out, c.taken
+    from shown
+    cross join unnest(shown.chain) with ordinality as link (generation, n)
+    cross join lateral (
+        select * from compactions c where c.thread_id = %(thread_id)s and c.generation = link.generation offset 0
+    ) c
+),
+left_out as materialized (
+    select l.id from linked cross join unnest(linked.left_out) as l (id)
+    except
+    select l.id from linked cross join unnest(linked.taken) as l (id)
+),
 slices as materialized (
     select c.generation
     from behind
@@ -62,21 +76,28 @@ select (
     ) o
 ), (
     select coalesce(json_agg(json_build_object(
-        'after_depth', c.after_depth, 'through_depth', c.through_depth, 'observations', (
+        'after_depth', linked.after_depth, 'through_depth', linked.through_depth, 'observations', (
             select count(*) from observations o
-            where o.thread_id = %(thread_id)s and o.generation = link.generation))
-        order by link.n), '[]')
-    from shown
-    cross join unnest(shown.chain) with ordinality as link (generation, n)
-    cross join lateral (
-        select * from compactions c where c.thread_id = %(thread_id)s and c.generation = link.generation offset 0
-    ) c
+            where o.thread_id = %(thread_id)s and o.generation = linked.generation))
+        order by linked.n), '[]')
+    from linked
 ), (
     select coalesce(json_agg(g.told), '[]') from slices
     cross join lateral (
         select * from compactions c where c.thread_id = %(thread_id)s and c.generation = slices.generation offset 0
     ) c
 -- include: generation.sql
+), (
+    select coalesce(json_agg(row_to_json(stayed) order by stayed.depth), '[]')
+    from (
+        select m.depth, m.id, %(thread_id)s::text as thread_id, {m.messages}, {m.unseen}, m.provider_state,
+-- include: parent.sql
+        from left_out
+        cross join lateral (
+            select * from messages m where m.id = left_out.id offset 0
+        ) m
+        where m.thread = leaf.thread
+    ) stayed
 )
 from leaf
 

@@ -1,11 +1,12 @@
 -- Behind `allowed`, a row or none: the generation with its observations and what it cost.
 made as (
     insert into compactions (thread, thread_id, generation, kind, branch_id, after_depth, through_depth,
-                             through_message_id, run_id, chain, active, summary, token_count, prompt_version,
-                             model, id, created_at)
+                             through_message_id, run_id, chain, active, summary, left_out, taken, token_count,
+                             prompt_version, model, id, created_at)
     select t.key, t.id, n.next, %(kind)s::text, found.branch_id, start.depth, found.depth, %(through_id)s, found.run_id,
            case when %(kind)s::text = 'observations' then '{}' else array[n.next] end,
-           %(kind)s::text <> 'observations', %(summary)s, %(token_count)s::integer, %(prompt_version)s, %(model)s,
+           %(kind)s::text <> 'observations', %(summary)s, array(select json_array_elements_text(%(left_out)s::json)),
+           array(select json_array_elements_text(%(taken)s::json)), %(token_count)s::integer, %(prompt_version)s, %(model)s,
            %(id)s, %(at)s::timestamptz
     from threads t
     cross join allowed
