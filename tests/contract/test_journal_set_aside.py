@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from layover.errors import Conflict, Fenced, ThreadBusy
-from layover.ports import RequestKey, RunLog, SetAside, StaleHead, StaleRun
+from layover.ports import RequestKey, RunLog, SetAside, StaleHead, StaleRun, Unheard
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import MAX_WAITING_RUNS, OnBusy, RunMeta, Status
 from layover.values.thread import ThreadHead
-from support.worlds.journal import JournalBench
+from support.worlds.journal import JournalBench, planned
 
 pytestmark = pytest.mark.both_stores
 
@@ -489,3 +489,37 @@ async def test_the_end_of_a_queue_is_not_lost_on_a_run_that_was_sent_a_message(
     assert await world.end(log) == queued
     first = await world.take(queued)
     assert [m.text for m in first.snapshot.said] == ["more"]
+
+
+async def test_calls_do_not_begin_before_the_model_has_read_each_message(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    run = log.snapshot.meta
+    step = world.step(log, "c1")
+    call = planned(log, step, "c1")
+    await world.journal.commands.add_message(run, message_to(run, "wait"))
+    with pytest.raises(Unheard):
+        await log.put_step(step, open_calls=[call], heard=0)
+    found = await world.journal.runs.snapshot(world.owner, run.id)
+    assert found is not None
+    assert (found.steps, found.calls) == ((), ())
+    await log.put_step(step)
+    with pytest.raises(Unheard):
+        await log.open_calls([call], heard=0)
+    assert [m.text for m in await log.new_messages(0)] == ["wait"]
+    await log.open_calls([call], heard=1)
+
+
+async def test_a_writer_that_was_fenced_off_is_told_so_whatever_it_has_heard(
+    world: JournalBench,
+) -> None:
+    log = await world.taken()
+    run = log.snapshot.meta
+    step = world.step(log, "c1")
+    call = planned(log, step, "c1")
+    await world.journal.commands.add_message(run, message_to(run, "wait"))
+    await world.take(run.id)
+    for heard in (0, 1, None):
+        with pytest.raises(Fenced):
+            await log.put_step(step, open_calls=[call], heard=heard)

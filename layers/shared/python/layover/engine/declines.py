@@ -39,6 +39,10 @@ class Advice(Enum):
         "The user took back the message that led to this call before anybody decided, so nobody is asked any "
         "more. Do not ask for it again."
     )
+    UNHEARD = (
+        "The user wrote before this call began, so it did not run. Read what they say, and ask for this call "
+        "again only if it is still right."
+    )
     REFUSED = f"A rule refused this call. Do not repeat it with these arguments: {_INSTEAD}"
 
 
@@ -59,6 +63,13 @@ def declined_result(
     if advice in _MARKS:
         result[_MARKS[advice]] = True
     output = json.dumps({**result, "advice": advice.value}, ensure_ascii=False)
+    return Settled(result=result, model_output=output)
+
+
+def unheard_result(name: str) -> Settled:
+    """Return the result of a call that did not begin, as its model had not read all messages to the run."""
+    result = {"declined": True, "message": f'Tool "{name}" was not run', "reason": None}
+    output = json.dumps({**result, "advice": Advice.UNHEARD.value}, ensure_ascii=False)
     return Settled(result=result, model_output=output)
 
 

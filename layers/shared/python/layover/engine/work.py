@@ -17,7 +17,7 @@ from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
 from layover.errors import RunFailed
 from layover.keys import parent_call_of
-from layover.ports import Clock
+from layover.ports import Clock, Unheard
 from layover.values.base import Json
 from layover.values.runs.event import (
     AgentStart,
@@ -148,18 +148,33 @@ class RunWork:
     # A step
 
     async def put_step(
-        self, step: StepRecord, *before: Event, begins: Sequence[Begin] = ()
+        self,
+        step: StepRecord,
+        *before: Event,
+        begins: Sequence[Begin] = (),
+        heeds: bool = False,
     ) -> None:
         """Journal a model's answer with the events of its messages, behind those that came `before` it, and
         the first of its calls as open (`begins`). No death leaves a step whose calls nobody can place, and a
-        call that is found open is in doubt, whoever opened it."""
+        call that is found open is in doubt, whoever opened it. `heeds`: none of them begins if the run was
+        sent a message that the step's model has not read."""
         now = self.clock.now()
-        events = [*before, *_step_events(step, now), *self._starts(begins, now)]
+        events = [*before, *_step_events(step, now)]
         is_complete = not step.slots
         calls = [call for call, _ in begins]
-        await self._log.put_step(
-            step, *self._with_place(events), is_complete=is_complete, open_calls=calls
-        )
+        starts = self._starts(begins, now)
+        heard = self._heard(step) if heeds else None
+        try:
+            await self._log.put_step(
+                step,
+                *self._with_place([*events, *starts]),
+                is_complete=is_complete,
+                open_calls=calls,
+                heard=heard,
+            )
+        except Unheard:
+            calls = []
+            await self._log.put_step(step, *self._with_place(events), is_complete=is_complete)
         # The state changes after the journal: if the write fails, the run stays unchanged.
         self.state.add(step)
         self._note_open(calls)
@@ -224,12 +239,22 @@ class RunWork:
         own = any(call.undecided for call in self.state.budget_calls())
         return own or (self._above is not None and self._above.waits_for_budget())
 
-    async def open(self, begins: Sequence[Begin]) -> list[CallRecord]:
-        """Journal that calls begin to run, together and before they do. Return them as they are then."""
+    async def open(self, begins: Sequence[Begin], *, heeds: bool = False) -> list[CallRecord]:
+        """Journal that calls begin to run, together and before they do. Return them as they are then.
+        `heeds`: raises Unheard if the run was sent a message that their model has not read."""
         calls = [call for call, _ in begins]
         events = self._starts(begins, self.clock.now())
-        await self._log.open_calls(calls, *self._with_place(events))
+        heard = self._heard() if heeds else None
+        await self._log.open_calls(calls, *self._with_place(events), heard=heard)
         return self._note_open(calls)
+
+    def _heard(self, *more: StepRecord) -> int | None:
+        """Return how many of the messages that the run was sent a step has read, with `more` behind those
+        that are journaled. None: a sub-agent hears none."""
+        if self._above is not None:
+            return None
+        read = {notice.id for step in (*self.state.steps, *more) for notice in step.notices}
+        return sum(message.id in read for message in self.state.sent_messages)
 
     async def suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
         """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""

@@ -51,7 +51,7 @@ from layover.ports.platform import (
     OnDelta,
     send_deltas,
 )
-from layover.ports.runlog import MAX_CANCELLED, CancelRequest, Ended, RunLog, SetAside
+from layover.ports.runlog import MAX_CANCELLED, CancelRequest, Ended, RunLog, SetAside, Unheard
 from layover.ports.sockets import (
     EventSink,
     NoSink,
@@ -129,6 +129,7 @@ __all__ = [
     "TokenEndpoints",
     "ToolServers",
     "Tracing",
+    "Unheard",
     "Writers",
     "send_deltas",
 ]

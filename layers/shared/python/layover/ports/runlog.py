@@ -20,6 +20,10 @@ MAX_CANCELLED = 40
 """Calls that one write settles when a run ends."""
 
 
+class Unheard(Exception):
+    """The run was sent a message that the model of a step has not read. Nothing was written."""
+
+
 @dataclass(frozen=True)
 class CancelRequest:
     """A request to cancel a run. `age`: the time since the request; running tools may go on until it is
@@ -118,9 +122,10 @@ class RunLog(Protocol):
         *events: Event,
         is_complete: bool = False,
         open_calls: Sequence[CallRecord] = (),
+        heard: int | None = None,
     ) -> None:
         """Journal a model call. The count of the run's attempts starts again. `is_complete`: `turn-end` is
-        among the events. `open_calls`: its calls that begin at once."""
+        among the events. `open_calls`: its calls that begin at once. `heard`: as in `open_calls`."""
         ...
 
     async def end_step(self, step: StepRecord, *events: Event) -> None:
@@ -140,9 +145,12 @@ class RunLog(Protocol):
         It waits only once for each step."""
         ...
 
-    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+    async def open_calls(
+        self, calls: Sequence[CallRecord], *events: Event, heard: int | None = None
+    ) -> None:
         """Open calls, given in their journaled state (planned, decided, or open by a dead writer), in one
-        transaction, before they run."""
+        transaction, before they run. `heard`: only if the run was sent no more messages than these after its
+        input; raises `Unheard` otherwise."""
         ...
 
     async def close_call(

@@ -38,7 +38,7 @@ from layover.context.call_ends import end_events, turn_end
 from layover.context.transcript import own_steps
 from layover.errors import Fenced
 from layover.keys import HEAD, META, Keys, path_of, said_key
-from layover.ports import CancelRequest, Ended, SetAside
+from layover.ports import CancelRequest, Ended, SetAside, Unheard
 from layover.ports.table import (
     Action,
     Check,
@@ -163,6 +163,7 @@ class TableRunLog:
         *events: Event,
         is_complete: bool = False,
         open_calls: Sequence[CallRecord] = (),
+        heard: int | None = None,
     ) -> None:
         """Journal a model call. The count of attempts starts again."""
         body = await self._bodies.pack(self._folder, step_body(step))
@@ -172,8 +173,9 @@ class TableRunLog:
         put = Put(self._pk, step.key, item, when=Missing("pk"))
         # A writer that calls the model again has ended all earlier steps.
         progress = {} if nested else {"step_ended": step.index - (not is_complete)}
-        meta = self._meta({"attempts": 0, **progress})
-        await self._writer.write([put, meta, *await self._opening(open_calls, events)], events)
+        meta = self._meta({"attempts": 0, **progress}, heard=heard)
+        facts = [put, meta, *await self._opening(open_calls, events)]
+        await self._write_if(heard, facts, events)
         self._progressed = True
         if not nested:
             # META is now ahead of the call's mark, and the end of the run must not set it back.
@@ -208,7 +210,9 @@ class TableRunLog:
         before = self._snapshot.meta.compacted_for
         await self._writer.write([self._meta({"compacted_for": index, "compacted_before": before})])
 
-    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+    async def open_calls(
+        self, calls: Sequence[CallRecord], *events: Event, heard: int | None = None
+    ) -> None:
         """Open calls in one transaction, before they run. Each is given in its journaled state."""
         # Only `settle` opens decided calls, one at a time. META no longer lists the call as decided, in the
         # same transaction, or the sweeper would wake it again.
@@ -216,10 +220,27 @@ class TableRunLog:
         # META lists a tool that a branch runs, so that nobody takes the run for one that only waits. What a
         # sub-agent does is the next turn's work.
         begins = calls[0].key if self._is_branch and calls[0].child is None else None
-        fence: Action = Check(self._pk, META, self._fence())
+        fence: Action = Check(self._pk, META, self._fence(heard))
         if waiting_call or begins:
-            fence = self._meta({}, waiting_call, begins=begins)
-        await self._writer.write([fence, *await self._opening(calls, events)], events)
+            fence = self._meta({}, waiting_call, begins=begins, heard=heard)
+        await self._write_if(heard, [fence, *await self._opening(calls, events)], events)
+
+    async def _write_if(
+        self, heard: int | None, facts: list[Action], events: Sequence[Event]
+    ) -> None:
+        """Write, unless the run was sent more messages than those that were heard: a condition of the write,
+        which costs no request. Raises Unheard."""
+        if heard is not None and heard < self._said:
+            raise Unheard
+        try:
+            await self._writer.write(facts, events)
+        except Fenced:
+            if heard is None:
+                raise
+            self._said = int((await self._writer.look()).get("said", 0))
+            if self._said == heard:
+                raise
+            raise Unheard from None
 
     async def _opening(self, calls: Sequence[CallRecord], events: Sequence[Event]) -> list[Action]:
         """Return the writes that open the calls of a window."""
@@ -492,8 +513,10 @@ class TableRunLog:
         facts = {"id": meta.id, "agent": meta.agent, "created_at": rfc3339(meta.created_at)}
         return place_in_lists({**facts, "status": status.value}, outcome)
 
-    def _fence(self) -> Condition:
+    def _fence(self, heard: int | None = None) -> Condition:
         mine = all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
+        if heard is not None:
+            mine = all_of(mine, same("said", heard or None))
         if not self._is_branch:
             # Each epoch has one writer that took it.
             return mine
@@ -521,15 +544,15 @@ class TableRunLog:
         owes: frozenset[str] = frozenset(),
         is_end: bool = False,
         retires: bool = False,
+        heard: int | None = None,
     ) -> Update:
         """Return a change of META under this epoch. `call`: the one that is opened or settled with it, if it
         was decided or open; `begins`: the key of a call that a branch opens; `owes`: what the run owes from
         now on; `is_end`: only if the run was sent no message that this writer's snapshot lacks; `retires`:
-        only if it owes nothing that this writer does not know of."""
-        when = self._fence()
+        only if it owes nothing that this writer does not know of; `heard`: only if the run was sent as many
+        messages."""
         # Otherwise Fenced, as after any change by others: the run is read again, and goes on.
-        if is_end:
-            when = all_of(when, same("said", len(self._snapshot.said) or None))
+        when = self._fence(len(self._snapshot.said) if is_end else heard)
         if retires:
             when = all_of(when, owes_at_most(self._paid))
         if owes:

@@ -134,7 +134,8 @@ class ModelStep:
             elif self._state.meta.stream:
                 reply_events.finish(models_reply, step)
             begins = self._calls.first_window(step)
-            await self._work.put_step(step, *requests.fallbacks, begins=begins)
+            heeds = self._calls.heeds
+            await self._work.put_step(step, *requests.fallbacks, begins=begins, heeds=heeds)
         return step
 
     async def _complete(self, around: AroundModel, requests: StepRequests) -> Reply:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from layover.declare.context import Resumption, ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
-from layover.engine.declines import decline_of
+from layover.engine.declines import decline_of, unheard_result
 from layover.engine.exact_calls import described
 from layover.engine.hooks.around_tools import PlannedCall
 from layover.engine.outcomes import (
@@ -32,6 +32,7 @@ from layover.engine.tools.services import LoggedServices
 from layover.engine.tools.toolbox import Toolbox
 from layover.engine.work import Begin, RunWork
 from layover.ids import derive_id
+from layover.ports import Unheard
 from layover.values.runs.run import (
     BUDGET_TOOL,
     MAX_WINDOW,
@@ -133,6 +134,11 @@ class Calls:
             return []
         self._at_once = ready
         return [(c, ready[c.key].args.as_dict()) for c in calls]
+
+    @property
+    def heeds(self) -> bool:
+        """True if calls that begin with the newest step may have an effect."""
+        return any(map(_may_act, self._at_once.values()))
 
     async def _go_on(self, step: StepRecord) -> None:
         """Run the calls that this writer has just opened with their step. Nothing comes between: a call that
@@ -249,7 +255,20 @@ class Calls:
         if waiting:
             await self._work.suspend(waiting)
         if jobs:
-            await self._run(step, jobs)
+            await self._begin(step, jobs)
+
+    async def _begin(self, step: StepRecord, jobs: list[_Job]) -> None:
+        """Run calls that no person decided about. If the run was sent a message that their model has not
+        read, those that may have an effect are settled without it (docs/behaviour.md#unheard)."""
+        try:
+            await self._run(step, jobs, heeds=any(_may_act(job.ready) for job in jobs))
+        except Unheard:
+            for job in jobs:
+                if _may_act(job.ready):
+                    await self._close(step, job.call, unheard_result(job.call.tool_name))
+            harmless = [job for job in jobs if not _may_act(job.ready)]
+            if harmless:
+                await self._run(step, harmless)
 
     async def _described(self, call: CallRecord, suspension: Suspension) -> Suspension | Settled:
         """Return the suspension with what the tool says about the call; its error, if it raises: nobody is
@@ -292,12 +311,14 @@ class Calls:
             return outcome
         return await self._denials.judge(call, ready.tool, ready.args.as_dict(), outcome)
 
-    async def _run(self, step: StepRecord, jobs: list[_Job]) -> None:
-        """Journal the calls, run them, and journal their outcomes."""
+    async def _run(self, step: StepRecord, jobs: list[_Job], *, heeds: bool = False) -> None:
+        """Journal the calls, run them, and journal their outcomes. `heeds`: raises Unheard, before any runs,
+        if the run was sent a message that their model has not read."""
         # A briefing is fixed by the record that opens the call: after a death the child goes on with the
         # same one.
         jobs = [await self._briefed(job) for job in jobs]
-        calls = await self._work.open([(j.call, j.ready.args.as_dict()) for j in jobs])
+        begins = [(j.call, j.ready.args.as_dict()) for j in jobs]
+        calls = await self._work.open(begins, heeds=heeds)
         jobs = [replace(job, call=call) for job, call in zip(jobs, calls, strict=True)]
         await _all(self._one(step, job) for job in jobs)
 
@@ -385,6 +406,11 @@ class Calls:
             groups=meta.groups,
             scopes=meta.scopes,
         )
+
+
+def _may_act(ready: Ready) -> bool:
+    """Return whether a call may have an effect. Those of a sub-agent are not known yet."""
+    return not ready.tool.idempotent or ready.tool.delegate is not None
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:

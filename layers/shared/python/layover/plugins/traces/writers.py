@@ -75,6 +75,7 @@ class TracedLog:
         *events: Event,
         is_complete: bool = False,
         open_calls: Sequence[CallRecord] = (),
+        heard: int | None = None,
     ) -> None:
         """See `ports.RunLog`."""
 
@@ -82,12 +83,16 @@ class TracedLog:
             self._spans.answered(step)
             self._spans.started(open_calls, events)
 
-        write = self._log.put_step(step, *events, is_complete=is_complete, open_calls=open_calls)
+        write = self._log.put_step(
+            step, *events, is_complete=is_complete, open_calls=open_calls, heard=heard
+        )
         await _write_and_tell(write, tell)
 
-    async def open_calls(self, calls: Sequence[CallRecord], *events: Event) -> None:
+    async def open_calls(
+        self, calls: Sequence[CallRecord], *events: Event, heard: int | None = None
+    ) -> None:
         """See `ports.RunLog`."""
-        write = self._log.open_calls(calls, *events)
+        write = self._log.open_calls(calls, *events, heard=heard)
         await _write_and_tell(write, lambda: self._spans.started(calls, events))
 
     async def close_call(
