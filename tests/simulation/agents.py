@@ -33,6 +33,8 @@ from support.worlds.talk import check_prompt
 
 PAYS = ("pay", "soon", "big")
 """Tools that pay, each by a rule of its own."""
+ACTS = ("look", "mail")
+"""Tools that act, and that nobody is asked about."""
 _CALLS: Mapping[str, Callable[[str], Reply]] = {
     "pay": lambda n: call("pay", amount=int(n), tool_call_id=f"pay-{n}"),
     "soon": lambda n: call("soon", amount=int(n), tool_call_id=f"soon-{n}"),

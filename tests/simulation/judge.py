@@ -36,7 +36,7 @@ from layover.values.runs.run import (
     Status,
 )
 from layover.values.thread import ThreadHead
-from simulation.agents import PAYS
+from simulation.agents import ACTS, PAYS
 from simulation.clients import ANN, Clients
 from simulation.world import Effect, World
 
@@ -127,6 +127,8 @@ class Judge:
         self._clients, self._world = clients, clients.world
         self._newest: dict[str, str] = {}
         """The key of what each run was told or asked for last: a message, or a step."""
+        self._unheard = defaultdict[str, set[str]](set)
+        """The messages to each run that no step has read yet."""
         self._world.table.watch = self.at_each_change
         self._world.on_effect = self.at_each_effect
 
@@ -142,6 +144,8 @@ class Judge:
             is_step = sk.startswith(STEP_PREFIX) and "#CALL#" not in sk
             if is_step or sk.startswith(SAID_PREFIX):
                 self._newest[pk] = sk
+                self._note_what_is_heard(pk, new, is_step=is_step)
+            self._each_message_is_read_before_a_call_begins(pk, sk, new)
             if is_step:
                 self._only_the_run_that_holds_its_thread_goes_on(pk, sk, run_id)
                 self._what_was_taken_back_waits_no_more(pk, sk)
@@ -153,6 +157,24 @@ class Judge:
             self._a_message_withdraws_no_call_that_came_later(old, new)
         elif sk.startswith(EVENT_PREFIX):
             self._check((an_event_is_written_once,), old, new)
+
+    def _note_what_is_heard(self, pk: str, new: Item, *, is_step: bool) -> None:
+        body = json.loads(_plain_whole(new["b"])) if "b" in new else None
+        if body is None:
+            self._unheard[pk].clear()
+        elif is_step:
+            self._unheard[pk] -= {notice["id"] for notice in body.get("notices", ())}
+        else:
+            self._unheard[pk].add(body["id"])
+
+    def _each_message_is_read_before_a_call_begins(self, pk: str, sk: str, new: Item) -> None:
+        """docs/behaviour.md#unheard: of calls that a person did not decide, and that may have an effect."""
+        if "#CALL#" not in sk or "/" in sk or new.get("state") != "open" or not self._unheard[pk]:
+            return
+        name = json.loads(_plain_whole(new["b"]))["tool_name"] if "b" in new else ""
+        if name in ACTS:
+            seen = f"{name} {sk}: {sorted(self._unheard[pk])}"
+            self._world.complain("each message is read before a call begins", seen)
 
     def _check(
         self, checks: tuple[Callable[[Item, Item], str | None], ...], old: Item, new: Item
