@@ -7,7 +7,6 @@ from layover.context.fit import fit
 from layover.context.rendering import render_notices
 from layover.context.repair import without_orphans
 from layover.context.tokens import estimate, total_tokens
-from layover.context.waiting import is_left_out
 from layover.declare.agent import Agent
 from layover.values.deployment.settings import Settings
 from layover.values.memory.rendered import RenderedMemory
@@ -113,6 +112,12 @@ def drop_compacted(
     if goes_beyond_input(input_message, response, through, left_out):
         return [m for m in history if is_left_out(m, left_out)], own
     return _after(history, through, left_out), own
+
+
+def is_left_out(message: Message, ids: Collection[str]) -> bool:
+    """Return whether a prompt has the message although its compaction goes further. `ids`: what that leaves
+    out, without the results that are made for calls that wait."""
+    return message.id in ids or (message.role is Role.TOOL and message.parent_id in ids)
 
 
 def goes_beyond_input(

@@ -29,12 +29,6 @@ def with_waiting_results(messages: Iterable[Message], run_ids: Collection[str]) 
     return [*result, *_whole(speaker, step)]
 
 
-def is_left_out(message: Message, ids: Collection[str]) -> bool:
-    """Return whether a prompt has the message although its compaction goes further. `ids`: what that leaves
-    out, without the results that are made here."""
-    return message.id in ids or (message.role is Role.TOOL and message.parent_id in ids)
-
-
 def _whole(speaker: Message | None, step: Sequence[Message]) -> Sequence[Message]:
     """Return what follows a message, with the results that its calls lack. None: it lacks none."""
     if speaker is None or not speaker.tool_calls:

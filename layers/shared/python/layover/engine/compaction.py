@@ -5,10 +5,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from layover.context import compaction
-from layover.context.assembly import drop_compacted, goes_beyond_input
+from layover.context.assembly import drop_compacted, goes_beyond_input, is_left_out
 from layover.context.compaction import Limits, Path, with_slices
 from layover.context.tokens import counted_tokens, estimate, total_tokens, with_token_count
-from layover.context.waiting import is_left_out
 from layover.engine.prompter import Prompter
 from layover.engine.work import RunWork
 from layover.values.memory.compaction import Compacted
@@ -31,19 +30,19 @@ class CompactionState:
 @dataclass(frozen=True)
 class _Sizes:
     """Tokens of a prompt. `stored`: messages that are not compacted, as the thread has them. `messages`: the
-    same as the prompt shows them. `stays`: the run's input, if it stays in the prompt. `held`: messages that
-    no compaction takes, as runs wait or did; none of the others has them. `block`: the text that stands for
-    the compacted messages."""
+    same as the prompt shows them. `stays`: the run's input, if it stays in the prompt. `outside`: messages
+    that no compaction takes, as runs wait or did; none of the others has them. `block`: the text that stands
+    for the compacted messages."""
 
     stored: int
     messages: int
     stays: int
-    held: int
+    outside: int
     block: int
 
     @property
     def prompt(self) -> int:
-        """The tokens of the whole prompt, without those that are held."""
+        """The tokens of the whole prompt, without those outside."""
         return self.messages + self.stays + self.block
 
 
@@ -83,7 +82,7 @@ class Compaction:
         self._runtime.metrics.count(Metric.COMPACTION_WAITS, agent=self._state.meta.agent)
         return False
 
-    def _shown(self, through: str | None, left_out: Collection[str]) -> list[Message]:
+    def _visible(self, through: str | None, left_out: Collection[str]) -> list[Message]:
         """Return the branch as prompts show it with this compaction: history, the run's input, its own
         steps."""
         input_message, response = self._state.meta.input, self._state.fixed_response()
@@ -95,8 +94,10 @@ class Compaction:
 
     def _path(self, through: str | None, left_out: Collection[str]) -> Path:
         """Return the branch behind `through`."""
-        shown = self._shown(through, left_out)
-        behind = [m for m in shown if not is_left_out(m, left_out)] if left_out else shown
+        visible = self._visible(through, left_out)
+        behind = visible
+        if left_out:
+            behind = [m for m in visible if not is_left_out(m, left_out)]
         return Path(behind, self._head.waiting_runs)
 
     def _now(self) -> Path:
@@ -106,18 +107,18 @@ class Compaction:
 
     def _sizes(self) -> _Sizes:
         rendered, input_message = self._memory.rendered, self._state.meta.input
-        path = self._shown(rendered.through, rendered.left_out)
+        path = self._visible(rendered.through, rendered.left_out)
         stays = 0 if any(m.id == input_message.id for m in path) else counted_tokens(input_message)
         stored = total_tokens(path)
         messages = self._prompter.with_previews(path)
         tokens = stored if messages is path else total_tokens(messages)
-        held = total_tokens(self._held(path))
-        shown_held = held if messages is path else total_tokens(self._held(messages))
+        outside = total_tokens(self._outside(path))
+        shown_outside = outside if messages is path else total_tokens(self._outside(messages))
         return _Sizes(
-            stored - held, tokens - shown_held, stays, shown_held, estimate(rendered.block)
+            stored - outside, tokens - shown_outside, stays, shown_outside, estimate(rendered.block)
         )
 
-    def _held(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def _outside(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return those of the messages that no compaction takes now."""
         left_out, waiting = self._memory.rendered.left_out, self._head.waiting_runs
         if not left_out and not waiting:
@@ -138,8 +139,8 @@ class Compaction:
         whole = self._limits.whole
         if whole is not None and sizes.prompt > whole:
             return True
-        shown = sizes.messages + sizes.stays + sizes.held
-        return shown > self._prompter.room(self._state)
+        size = sizes.messages + sizes.stays + sizes.outside
+        return size > self._prompter.room(self._state)
 
     def _can_help(self) -> bool:
         """Return whether a compaction could make the prompt smaller. The run's input stays in it in any

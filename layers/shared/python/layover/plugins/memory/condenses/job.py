@@ -99,8 +99,10 @@ class CompactionJob:
     def left_before(self, current: Compacted, piece: Sequence[Message]) -> list[Message]:
         """Return what was left out before and need not be any more, oldest first: as much of it as can be
         read with this piece. Places that nothing has taken are among it."""
-        taken = {id for slice in current.slices for id in slice.taken}
-        left = [m for m in current.left_out if m.run_id not in self.waiting and m.id not in taken]
+        taken_ids = {id for slice in current.slices for id in slice.taken}
+        left = [
+            m for m in current.left_out if m.run_id not in self.waiting and m.id not in taken_ids
+        ]
         room = self.readable - total_tokens(piece)
         return for_models(left[: count_within(left, room)]) if room > 0 else []
 
@@ -194,6 +196,6 @@ class CompactionJob:
         await self.runtime.memory.spend(self.meta.owner, self.meta.thread_id, self.meta.id, rows)
 
 
-def shown(messages: Iterable[Message]) -> list[Message]:
+def without_places(messages: Iterable[Message]) -> list[Message]:
     """Return the messages that a memory model reads: those that say something."""
     return [message for message in messages if not message.is_place]

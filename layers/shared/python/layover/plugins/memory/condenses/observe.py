@@ -9,7 +9,7 @@ from layover.context import compaction
 from layover.context.compaction import Path, with_slices
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.condenses import observer, reflector
-from layover.plugins.memory.condenses.job import CompactionJob, ParsedReply, shown
+from layover.plugins.memory.condenses.job import CompactionJob, ParsedReply, without_places
 from layover.plugins.memory.condenses.observation_lines import latest, without_repetition
 from layover.plugins.memory.condenses.overlooked import overlooked
 from layover.plugins.memory.reads.blocks import is_due, render_observations
@@ -43,8 +43,8 @@ async def observe_ahead(job: CompactionJob, after_id: str | None, through_id: st
     if not path.free:
         return "nothing"
     # Slices are made at the same time: what the one before this leaves out is not known until it is there.
-    known = current if after_id == ends[-1] else Compacted()
-    generation = await _observe(job, path, path.free, after_id, known)
+    base = current if after_id == ends[-1] else Compacted()
+    generation = await _observe(job, path, path.free, after_id, base)
     if generation is None:
         return "failed"
     await _reflect(job, await job.read_compacted(through_id))
@@ -124,7 +124,7 @@ async def _observe(
     """Observe a piece of a path, with what was left out before it and need not be any more, and store it as a
     slice. Return None if the model failed or the branch has changed."""
     earlier = job.left_before(current, piece)
-    messages = [*shown(earlier), *piece]
+    messages = [*without_places(earlier), *piece]
     before = latest((*current.observations, *(o for g in current.slices for o in g.observations)))
     answer = await job.ask(
         observer.request(job.model, messages, before, job.names),

@@ -3,7 +3,7 @@
 from layover.context import compaction
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.condenses import summary
-from layover.plugins.memory.condenses.job import CompactionJob, shown
+from layover.plugins.memory.condenses.job import CompactionJob, without_places
 from layover.plugins.memory.reads.blocks import render_summary
 from layover.values.memory.compaction import NewGeneration
 
@@ -28,8 +28,8 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
         return "nothing"
     old = old[: compaction.count_within(old, job.readable)]
     earlier = job.left_before(current, old)
-    taken, through = {m.id for m in earlier}, old[-1].id
-    old = [*shown(earlier), *old]
+    taken_ids, through = {m.id for m in earlier}, old[-1].id
+    old = [*without_places(earlier), *old]
     request = summary.request(job.model, old, current.summary, job.names)
     answer = await job.ask(request, summary.parse, "no summary")
     if answer is None:
@@ -42,7 +42,7 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
         through_message_id=through,
         summary=text,
         left_out=(
-            *(m.id for m in current.left_out if m.id not in taken),
+            *(m.id for m in current.left_out if m.id not in taken_ids),
             *path.left_out(current.through, through),
         ),
         token_count=estimate(block),
