@@ -1,11 +1,19 @@
-import { HttpAgent, type Interrupt, type Message } from "@ag-ui/client";
+import { HttpAgent, type Interrupt, type Message, type RunAgentInput } from "@ag-ui/client";
 import { useMemo, useState } from "react";
+
+/** Layover has the conversation and reads the last message, or what answers interrupts. The client would send all
+ *  messages, and no request may have more than 5 MB. */
+class OneMessageAgent extends HttpAgent {
+  protected requestInit(input: RunAgentInput) {
+    return super.requestInit({ ...input, messages: input.resume?.length ? [] : input.messages.slice(-1) });
+  }
+}
 
 export function Support({ threadId }: { threadId: string }) {
   const [text, setText] = useState("");
   const [messages, setMessages] = useState<Message[]>([]);
   const [waiting, setWaiting] = useState<Interrupt[]>([]);
-  const agent = useMemo(() => new HttpAgent({
+  const agent = useMemo(() => new OneMessageAgent({
     url: "http://127.0.0.1:8787/ag-ui/support",
     headers: { Authorization: "Bearer dev:ada" },
     threadId,

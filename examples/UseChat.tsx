@@ -4,7 +4,19 @@ import { useEffect, useState } from "react";
 
 const api = "http://127.0.0.1:8787/chat/support";
 const headers = { Authorization: "Bearer dev:ada" };
-const transport = new DefaultChatTransport({ api, headers });
+const transport = new DefaultChatTransport({
+  api,
+  headers,
+  // Layover has the conversation: it reads the message in which approvals are answered, or the last one. The SDK would
+  // send all messages, and no request may have more than 5 MB.
+  prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => {
+    const read = messages.find((message) => message.id === messageId) ?? messages.at(-1);
+    const parts = read?.parts.filter(
+      (part) => read.role === "user" || ("state" in part && part.state === "approval-responded"),
+    );
+    return { body: { id, trigger, messageId, messages: read && [{ id: read.id, role: read.role, parts }] } };
+  },
+});
 
 /** A refusal comes as the text of a problem document (RFC 9457), whose `detail` is a sentence. */
 function sentence({ message }: Error) {

@@ -10,7 +10,7 @@ from typing import Any
 
 from functions.api.auth import claims_of
 from functions.api.problems import MalformedBody, Unauthenticated
-from layover.errors import InvalidRequest, NotFound, TooLarge
+from layover.errors import SEND_LESS, InvalidRequest, NotFound, TooLarge
 from layover.keys import can_be_id
 from layover.values.base import strict_json
 
@@ -54,7 +54,7 @@ def parse_json(text: str) -> dict[str, Any]:
     """Return a JSON object. Raises TooLarge, MalformedBody if the text is not JSON, InvalidRequest if it is
     another value, or has a key twice: readers of JSON do not agree on which of the two counts."""
     if len(text) > MAX_BODY or len(text.encode("utf-8", "surrogatepass")) > MAX_BODY:
-        raise TooLarge(f"the body is larger than {MAX_BODY} bytes")
+        raise TooLarge(f"the body is larger than {MAX_BODY} bytes: {SEND_LESS}")
     doubled: list[_Doubled] = []
 
     def make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

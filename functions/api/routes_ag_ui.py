@@ -84,9 +84,10 @@ class RunAgentInput(BaseModel):
     tags=["chat"],
     summary="Run an agent for an AG-UI client",
     description="AG-UI 1.0. `threadId` is a thread's id or the client's own, which is bound to one thread "
-    "and this agent; an agent that was handed the conversation answers in its place. The last message is "
-    "the input: one that was sent before, by its id, gets the run that answers it. The model reads `context` "
-    "as data. `resume` answers the interrupts of a run that waits, also of one that others' messages follow.",
+    "and this agent; an agent that was handed the conversation answers in its place. Only the last message "
+    "is read, so send no other. It is the input: one that was sent before, by its id, gets the run that "
+    "answers it. The model reads `context` as data. `resume` answers the interrupts of a run that waits, "
+    "also of one that others' messages follow.",
     operation_id="ag_ui",
     responses=stream_responses("AG-UI's events", (400, 404, 406, 409, 413, 429)),
 )

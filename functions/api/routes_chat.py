@@ -77,9 +77,9 @@ class ChatRequest(BaseModel):
     summary="Answer a chat of the AI SDK",
     description="The UI message stream for `useChat` with `DefaultChatTransport`. `id` is a thread's, or "
     "one of the client's own, which is bound to one thread and this agent; an agent that was handed the "
-    "conversation answers in its place. The last message is read: a user's is the input, an assistant's "
-    "has answers to approvals. A user's message that was sent before, by its id, gets the run that answers "
-    "it; with `messageId` it takes the place of an earlier one, on a branch.",
+    "conversation answers in its place. Only the last message is read, so send no other: a user's is the "
+    "input, an assistant's has answers to approvals. A user's message that was sent before, by its id, gets "
+    "the run that answers it; with `messageId` it takes the place of an earlier one, on a branch.",
     operation_id="chat",
     responses=stream_responses("The UI message stream", (400, 404, 406, 409, 413, 429)),
 )

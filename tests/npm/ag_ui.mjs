@@ -1,13 +1,14 @@
 // Drives a served agent with AG-UI's own client, and prints its events and messages, as JSON.
 // node ag_ui.mjs URL AGENT SCENARIO TEXT...
 import { HttpAgent } from "@ag-ui/client";
+import { OneMessageAgent } from "./one-message-agent.mjs";
 
 const [url, name, scenario, text, more] = process.argv.slice(2);
 const headers = { Authorization: "Bearer dev:ada" };
 const errors = [];
 
 function agent(threadId) {
-  return new HttpAgent({ url: `${url}/ag-ui/${name}`, headers, threadId });
+  return new OneMessageAgent({ url: `${url}/ag-ui/${name}`, headers, threadId });
 }
 
 async function run(one, options = {}) {

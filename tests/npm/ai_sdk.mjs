@@ -2,6 +2,7 @@
 // node ai_sdk.mjs URL AGENT SCENARIO TEXT
 import { Chat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { prepareSendMessagesRequest } from "./one-message.mjs";
 
 const [url, agent, scenario, ...texts] = process.argv.slice(2);
 const headers = { Authorization: "Bearer dev:ada" };
@@ -10,7 +11,7 @@ const errors = [];
 function chat(id, options = {}) {
   return new Chat({
     id,
-    transport: new DefaultChatTransport({ api: `${url}/chat/${agent}`, headers }),
+    transport: new DefaultChatTransport({ api: `${url}/chat/${agent}`, headers, prepareSendMessagesRequest }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onError: (error) => errors.push(String(error)),
     ...options,

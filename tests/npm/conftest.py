@@ -1,5 +1,6 @@
 """The packages of front ends, one system and one Chromium for these tests."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from support.system.folders import folder
 from support.system.system import Brain, System
 
 HERE = Path(__file__).parent
+GUIDE = HERE.parents[1] / "docs" / "guides" / "streaming.md"
 INSTALLED = HERE.parents[1] / "build" / "npm"
 LIMIT_S = 180
 FILES = ("package.json", "package-lock.json")
@@ -35,7 +37,22 @@ def packages() -> Path:
             done.write_text(wanted)
         for script in (*HERE.glob("*.mjs"), *HERE.glob("*.jsx")):
             shutil.copyfile(script, INSTALLED / script.name)
+        _write_guide()
     return INSTALLED
+
+
+def _write_guide() -> None:
+    """Write what the guide has pages send, as it is there and as modules for Node: all tests here send it."""
+    names = []
+    for code in re.findall(r"^```ts\n(// .*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE):
+        name = code.partition("\n")[0].removeprefix("// ")
+        (INSTALLED / name).write_text(code)
+        names.append(name)
+    command = ["node_modules/.bin/esbuild", *names, "--outdir=.", "--out-extension:.js=.mjs"]
+    made = subprocess.run(
+        command, cwd=INSTALLED, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert made.returncode == 0, made.stderr[-3000:]
 
 
 def _install() -> None:

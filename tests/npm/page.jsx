@@ -5,13 +5,14 @@ import { useChat } from "@ai-sdk/react";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
 import { Fragment, StrictMode, useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
+import { prepareSendMessagesRequest } from "./one-message";
 
 const query = new URLSearchParams(location.search);
 const id = query.get("chat");
 const headers = { Authorization: "Bearer dev:ada" };
 const load = async () => (await (await fetch(`${query.get("api")}/${id}/messages`, { headers })).json()).items;
 const kept = query.get("load") ? await load() : JSON.parse(localStorage.getItem(id) ?? "[]");
-const transport = new DefaultChatTransport({ api: query.get("api"), headers });
+const transport = new DefaultChatTransport({ api: query.get("api"), headers, prepareSendMessagesRequest });
 
 function Page() {
   const [text, setText] = useState("");

@@ -1,5 +1,6 @@
 """`useChat` in a page of an app, in Chromium: the app's origin is another than the API's."""
 
+import json
 import re
 import subprocess
 import threading
@@ -400,6 +401,30 @@ def test_example_shows_after_a_reload_what_waits_and_what_was_said(
     page.reload()
     page.get_by_text("It was paid.").wait_for()
     page.get_by_role("button", name="Approve").wait_for(state="detached")
+
+
+@pytest.mark.parametrize("example", ["example", "ag_ui_example"])
+def test_what_an_example_sends_does_not_grow_with_the_conversation(
+    app: str, browse: Open, brain: Brain, example: str
+) -> None:
+    page = browse(f"{app}/{example}.html")
+    bodies: list[str] = []
+    page.on("request", lambda sent: bodies.append(sent.post_data or ""))
+    box = page.locator("input:enabled")
+    for word in ("early", "later"):
+        box.fill(brain.plan(say(f"{word} {LONG}"), text=f"{word} {LONG}"))
+        box.press("Enter")
+        page.get_by_text(re.compile(f"^(assistant )?{word} .*word40$")).last.wait_for()
+    paying = replace(call("refund", order_id="o4", amount=5), text=f"asking {LONG}")
+    box.fill(brain.plan(paying, say("It is over."), text=f"paying {LONG}"))
+    box.press("Enter")
+    press(page, "Approve")
+    page.get_by_text("It is over.").wait_for()
+    asked = [body for body in bodies if body]
+    assert [[w for w in ("early", "later", "paying", "asking") if w in b] for b in asked] == [
+        *(["early"], ["later"], ["paying"], []),
+    ]
+    assert all(len(json.loads(body)["messages"]) <= 1 for body in asked)
 
 
 @pytest.mark.parametrize("example", ["example", "ag_ui_example"])

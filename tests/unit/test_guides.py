@@ -1,8 +1,10 @@
 """The guides' Python runs: each page is a module, and the tests that it shows pass."""
 
 import inspect
+import re
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from layover.project import FILE
 from support.pages import Page
 
 DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = DOCS.parent / "examples"
 FOLDERS = ("guides", "deploy", "tutorial")
 WEB_PAGE = DOCS / "tutorial" / "web-page.md"
 """It shows a page, which `tests/browser/test_tutorial_page.py` opens."""
@@ -52,6 +55,21 @@ async def test_tests_that_a_page_shows_pass(
         if inspect.isawaitable(result):
             await result
     assert len(tests) == page.text.count("def test_")
+
+
+def codes() -> Iterator[str]:
+    """Each block of code in the documentation, and each example."""
+    for page in map(Page, sorted(DOCS.rglob("*.md"))):
+        yield from (block.source for block in page.blocks)
+    yield from (path.read_text("utf-8") for path in EXAMPLES.glob("*.*x"))
+
+
+def test_each_page_of_a_chat_that_is_shown_sends_one_message() -> None:
+    """`tests/npm` runs each, and holds that its requests do not grow."""
+    shown = [code for code in codes() if re.search(r"new (DefaultChatTransport|\w*Agent)\(", code)]
+    assert len(shown) >= 3
+    for code in shown:
+        assert "prepareSendMessagesRequest" in code or "new OneMessageAgent(" in code, code
 
 
 def test_every_guide_and_chapter_shows_python_that_is_tested() -> None:

@@ -260,6 +260,22 @@ def test_too_large_an_input_and_too_large_a_body_are_refused(api: Api) -> None:
     assert answer.status == 202
 
 
+@pytest.mark.parametrize("path", ["/chat/support", "/ag-ui/support"])
+def test_a_chat_that_has_outgrown_a_request_is_told_to_send_one_message(
+    api: Api, path: str
+) -> None:
+    picture = {
+        "type": "file",
+        "mediaType": "image/png",
+        "url": "data:image/png;base64," + "A" * 1_400_000,
+    }
+    messages = [{"id": f"u{n}", "role": "user", "parts": [picture]} for n in range(4)]
+    answer = api.post(path, {"id": "c1", "threadId": "c1", "runId": "r1", "messages": messages})
+    detail = answer.problem(413, "too-large")["detail"]
+    assert "only the message that is read (`prepareSendMessagesRequest`" in detail
+    assert "`requestInit`" in detail
+
+
 def test_a_busy_thread_answers_with_its_active_run(api: Api) -> None:
     thread = api.post("/threads", {"agent": "support"}).json["id"]
     run = api.post(f"/threads/{thread}/runs", {"input": "one"}).json

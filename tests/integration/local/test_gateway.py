@@ -16,6 +16,7 @@ from layover.desk.local.functions.invocation import InvokeResult
 from layover.desk.local.http import server as http_server
 from layover.desk.local.http.gateway import Front
 from layover.desk.local.http.server import HttpServer
+from layover.errors import SEND_LESS
 from layover.values.deployment.access import OPEN_PATHS, OPEN_POSTS
 
 from .conftest import Served, eventually
@@ -80,6 +81,7 @@ async def test_body_above_the_limit_is_refused(http: httpx2.AsyncClient) -> None
     answer = await http.post("/x", headers=ANN, content=b"x" * (6 * 1024 * 1024 + 1))
     assert answer.status_code == 413
     assert answer.headers["content-type"] == "application/problem+json"
+    assert SEND_LESS in answer.json()["detail"]
 
 
 async def test_body_that_is_too_large_only_as_an_event_is_refused(
@@ -87,6 +89,7 @@ async def test_body_that_is_too_large_only_as_an_event_is_refused(
 ) -> None:
     answer = await http.post("/x", headers=ANN, content=b'"' * (4 * 1024 * 1024))
     assert answer.status_code == 413
+    assert SEND_LESS in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("do", ["raise", "exit"])

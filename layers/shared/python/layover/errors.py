@@ -386,6 +386,13 @@ class ConsentRefused(Conflict):
     """A service has not taken the consent that its user came back with: another has to be asked for."""
 
 
+SEND_LESS = (
+    "of a chat, send only the message that is read (`prepareSendMessagesRequest` of useChat's transport, "
+    "`requestInit` of AG-UI's client), and upload large files before (POST /files)"
+)
+"""Words for who sent a body that is larger than any request may be."""
+
+
 class TooLarge(RequestError):
     """The request is larger than what is accepted (413): the caller must send less."""
 

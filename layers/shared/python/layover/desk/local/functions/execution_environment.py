@@ -23,8 +23,8 @@ from typing import Protocol
 
 from layover.desk.local.functions.invocation import (
     ACCOUNT,
+    PAYLOAD_LIMIT,
     REGION,
-    RESPONSE_LIMIT,
     Invocation,
     InvokeResult,
     ReaderLeft,
@@ -299,7 +299,7 @@ class ExecutionEnvironment:
 
 
 def _answer(body: bytes) -> InvokeResult:
-    if len(body) <= RESPONSE_LIMIT:
+    if len(body) <= PAYLOAD_LIMIT:
         return InvokeResult(body)
     message = f"Response payload size ({len(body)} bytes) exceeded maximum allowed payload size"
     return failure("Function.ResponseSizeTooLarge", message)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
-RESPONSE_LIMIT = 6 * 1024 * 1024
+PAYLOAD_LIMIT = 6 * 1024 * 1024
 """Bytes of a synchronous payload, both ways (docs/aws-facts.md#lambda)."""
 
 

@@ -18,7 +18,7 @@ from layover.desk.local.functions.execution_environment import (
     State,
 )
 from layover.desk.local.functions.invocation import (
-    RESPONSE_LIMIT,
+    PAYLOAD_LIMIT,
     FunctionNotFound,
     Invocation,
     InvokeResult,
@@ -288,8 +288,8 @@ class LambdaService:
             raise LambdaError("the runner is stopping")
         if name not in self._pools:
             raise FunctionNotFound(f"Function not found: {name}")
-        if len(payload) > RESPONSE_LIMIT:
-            raise RequestTooLarge(f"Request must be smaller than {RESPONSE_LIMIT} bytes")
+        if len(payload) > PAYLOAD_LIMIT:
+            raise RequestTooLarge(f"Request must be smaller than {PAYLOAD_LIMIT} bytes")
 
     async def _attempts(self, pool: FunctionPool, payload: bytes) -> None:
         for delay in (*_ASYNC_RETRY_DELAYS, None):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from layover.desk.local.doors import LOCAL_HEADER, is_json, is_local, is_loopback
 from layover.desk.local.functions.invocation import (
+    PAYLOAD_LIMIT,
     FunctionNotFound,
     Invocation,
     InvokeResult,
@@ -26,12 +27,12 @@ from layover.desk.local.http.streams import (
     send_stream,
     streamed_response,
 )
+from layover.errors import SEND_LESS
 from layover.values.deployment.access import Access, is_open
 
 LocalRoute = Callable[[bytes], Response]
 WebSocket = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-BODY_LIMIT = 6 * 1024 * 1024
 HEALTH_PATH = "/healthz"
 _LOCAL_PREFIX = "/_local/"
 _TOKEN = re.compile(rb"^bearer[ \t]+dev(\+act-as)?:(.+)$", re.IGNORECASE | re.DOTALL)
@@ -209,10 +210,10 @@ async def _read(receive: Receive) -> bytes | None:
             raise _ClientLeft
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size <= BODY_LIMIT:
+        if size <= PAYLOAD_LIMIT:
             chunks.append(chunk)
         if not message.get("more_body"):
-            return b"".join(chunks) if size <= BODY_LIMIT else None
+            return b"".join(chunks) if size <= PAYLOAD_LIMIT else None
 
 
 async def _send(send: Send, answer: Response, method: str) -> None:
@@ -257,7 +258,7 @@ def _unauthorized() -> Response:
 
 
 def _too_large() -> Response:
-    detail = f"a request has at most {BODY_LIMIT} bytes"
+    detail = f"the request is larger than {PAYLOAD_LIMIT} bytes: {SEND_LESS}"
     return Response.problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
 
