@@ -78,6 +78,7 @@ IN_TOMBSTONES = {
     **dict.fromkeys(("interrupts", "waiting_runs", "ready"), "likewise"),
     **dict.fromkeys(("unsaved", "unplaced", "updated_at"), "likewise"),
     **dict.fromkeys(("deleted", "forget_profile", "empty_again_at"), "its erasure"),
+    "windows": "of models",
 }
 """Fields that a deleted thread keeps. The others are its owner's words."""
 
@@ -267,7 +268,7 @@ async def test_every_field_of_an_outcome_is_read_with_its_run(world: JournalBenc
     outcome = filled(Outcome, status=Status.FAILED, saved=False)
     await log.end(outcome, world.finish(outcome))
     run = await world.run(log.snapshot.meta.id)
-    elsewhere = {"leaf_id": "a fact of the thread", "last_created_at": "a fact of the thread"}
+    elsewhere = dict.fromkeys(("leaf_id", "last_created_at", "windows"), "a fact of the thread")
     assert lost(outcome, run) == set(elsewhere)
     head = await world.head(run.thread_id)
     assert lost(outcome, head) & elsewhere.keys() == set()

@@ -118,7 +118,7 @@ def test_a_long_prompt_loses_what_was_recalled_before_it_is_cut() -> None:
     less = shorter(FIRST, LONG, RECALLING)
     assert less == Plan(0, replace(FIT, recalls=False))
     cut = shorter(less, LONG, FACTS)
-    assert cut == Plan(0, Fit(350, 1_000, recalls=False), shortened=1)
+    assert cut == Plan(0, Fit(350, 1_000, recalls=False, is_measured=True), shortened=1)
 
 
 def test_a_prompt_is_cut_a_few_times() -> None:

@@ -1,7 +1,7 @@
 """The protocols that plugins implement for the runtime. They come in by fields of `Runtime`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,12 +21,13 @@ from layover.values.thread import ThreadHead
 @dataclass(frozen=True)
 class Turn:
     """A turn, as memory is asked about it. `pinned`: what its run pinned at the first step; None before
-    that."""
+    that. `windows`: as `ThreadHead.windows`."""
 
     agent: Agent
     run: RunMeta
     as_of: datetime
     pinned: PromptSnapshot | None = None
+    windows: Mapping[str, int] = field(default_factory=dict)
 
 
 class AgentMemory(Protocol):

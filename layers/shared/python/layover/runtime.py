@@ -108,9 +108,15 @@ class Runtime:
         own = agent.own_models.get(name)
         return self.model if own is None else self.own_model(own)
 
-    def window_of(self, model: str, settings: ModelSettings | None = None) -> int | None:
-        """Return the tokens of a model's context window, as the agent's settings say, or by its name; None if
-        it is unknown."""
+    def window_of(
+        self,
+        model: str,
+        settings: ModelSettings | None = None,
+        learned: Mapping[str, int] | None = None,
+    ) -> int | None:
+        """Return the tokens of a model's context window, as the agent's settings say, by its name, or as its
+        provider's refusals taught it; None if it is unknown."""
         if settings is not None and settings.context_window is not None:
             return settings.context_window
-        return self.window(model) if self.window else None
+        by_name = self.window(model) if self.window else None
+        return by_name or (learned or {}).get(model)

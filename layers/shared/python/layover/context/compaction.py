@@ -5,7 +5,7 @@ A path is a list of messages, oldest first. It is cut only at the end of a unit:
 hangs on it, so that no call is split from its result. What runs wait with stays
 (docs/behaviour.md#compaction-around)."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -111,10 +111,13 @@ def limits(agent: Agent, settings: Settings, window: int | None) -> Limits | Non
     return None
 
 
-def limits_of(runtime: Runtime, agent: Agent) -> Limits | None:
-    """Return the limits of the agent's compaction; None if it has none."""
+def limits_of(
+    runtime: Runtime, agent: Agent, learned: Mapping[str, int] | None = None
+) -> Limits | None:
+    """Return the limits of the agent's compaction; None if it has none. `learned`: as for `window_of`."""
     model = agent.model or runtime.settings.model
-    return limits(agent, runtime.settings, runtime.window_of(model, agent.model_settings))
+    window = runtime.window_of(model, agent.model_settings, learned)
+    return limits(agent, runtime.settings, window)
 
 
 def _room_left(agent: Agent, window: int | None) -> int:

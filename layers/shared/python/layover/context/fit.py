@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from layover.context.tokens import counted_tokens, total_tokens
 from layover.values.message import Message, Role, TextPart
+from layover.values.runs.run import StepRecord
+from layover.values.thread import ThreadHead
 
 ASSUMED_WINDOW = 128_000
 """Tokens, for a model whose window nobody knows, where something has to have a size: what a memory model
@@ -24,6 +26,15 @@ def room(window: int | None) -> int:
     """Return the tokens that a prompt may have in a context window of this size (None: unknown, the provider
     has to say that it is too long). Of a small window a quarter is for the answer."""
     return NO_LIMIT if window is None else window - min(RESERVED, window // 4)
+
+
+def learned_windows(head: ThreadHead | None, steps: Iterable[StepRecord]) -> dict[str, int]:
+    """Return what providers' refusals have taught so far: windows by the names of models, those of a thread
+    and of the steps of its run (docs/behaviour.md#learned-windows)."""
+    windows = dict(head.windows) if head is not None else {}
+    for step in steps:
+        windows.update(step.windows)
+    return windows
 
 
 class TooLong(Exception):

@@ -34,15 +34,21 @@ MAX_CORRECTION = 4.0
 class Fit:
     """The room of a frame's prompts, in tokens. `budget`: of one prompt; `most`: of one that was refused, at
     its largest. `recalls`: False once the provider said that a prompt with recalled texts
-    is too long."""
+    is too long. `is_measured`: the budget is by our estimate, as a refusal measured it; otherwise it is as
+    providers count."""
 
     budget: int
     most: int
     recalls: bool = True
+    is_measured: bool = False
 
-    def shortened(self, size: int) -> "Fit":
-        """Return the fit after the provider said that a prompt of this size is too long."""
-        return replace(self, budget=int(min(self.budget, self.most, size) * SHRINK))
+    def shortened(self, size: int, window: int | None = None) -> "Fit":
+        """Return the fit after the provider said that a prompt of this size is too long. `window`: the one
+        that it names."""
+        most = min(self.budget, self.most, size)
+        budget = room(window)
+        budget = budget if budget < most else int(most * SHRINK)
+        return replace(self, budget=budget, is_measured=True)
 
 
 @dataclass
@@ -66,8 +72,8 @@ class InputTooLong(RunFailed):
 
 
 class Prompter:
-    """Builds each step's prompt within the model's window (`window`: tokens; None if unknown). `notes`: adds
-    to the run's own messages what the model is to be told about them."""
+    """Builds each step's prompt within the model's window (`window`: tokens; None if unknown; `is_learned`: a
+    refusal taught it). `notes`: adds to the run's own messages what the model is to be told about them."""
 
     def __init__(
         self,
@@ -78,6 +84,7 @@ class Prompter:
         history: Sequence[Message],
         tools: Callable[[RunState], Sequence[ToolSpec]],
         window: int | None,
+        is_learned: bool = False,
         model_settings: ModelSettings | None = None,
         notes: Callable[[Sequence[Message]], Sequence[Message]] = lambda messages: messages,
     ) -> None:
@@ -89,7 +96,7 @@ class Prompter:
         self._model_settings = model_settings
         self._notes = notes
         self._previews = Previews(agent.memory.max_result_tokens)
-        self.fit = Fit(room(window), room(window or ASSUMED_WINDOW))
+        self.fit = Fit(room(window), room(window or ASSUMED_WINDOW), is_measured=is_learned)
         """It holds for the frame's next steps as well."""
 
     def room(self, state: RunState) -> int:
@@ -99,7 +106,8 @@ class Prompter:
         return left - estimate(rendered.volatile)
 
     def _corrected(self, state: RunState) -> int:
-        return int(self.fit.budget / _correction(state))
+        fit = self.fit
+        return fit.budget if fit.is_measured else int(fit.budget / _correction(state))
 
     def prompt(self, state: RunState) -> Prompt:
         """Return the next step's prompt, without recalled texts if it fits only without them. Raises

@@ -180,6 +180,7 @@ async def _end(
         own = own.without_loose()
     last_created_at = max(message.created_at for message in own.messages)
     last_created_at = max(last_created_at, head.last_created_at or last_created_at)
+    windows = {**head.windows, **state.windows}
     outcome = Outcome(
         status=over.status,
         finish_reason=over.finish_reason,
@@ -191,6 +192,7 @@ async def _end(
         last_created_at=last_created_at,
         loose_at=loose_at,
         unplaced=unplaced,
+        windows=windows if windows != head.windows else {},
     )
     # The database before the journal. A death in between repeats an upsert. The other way round, the thread
     # would be free, and its next run would not find this one.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from layover.context.compaction import Limits, limits_of
+from layover.context.fit import learned_windows
 from layover.context.tokens import with_token_count
 from layover.context.transcript import own_steps
 from layover.context.waiting import with_waiting_results
@@ -45,8 +46,9 @@ async def load_turn_input(
     # The first journaled step pins it. Until then, each attempt builds a new prompt.
     pinned = pinned_of(own_steps(snapshot), snapshot.meta.agent)
     as_of = runtime.clock.now()
-    bounds = limits_of(runtime, agent)
-    turn, memory = Turn(agent, snapshot.meta, as_of, pinned), runtime.agent_memory
+    learned = learned_windows(head, snapshot.steps)
+    bounds = limits_of(runtime, agent, learned)
+    turn, memory = Turn(agent, snapshot.meta, as_of, pinned, learned), runtime.agent_memory
     query = _turn_query(runtime, turn, head, bounds)
     context = await memory.read(turn, query)
     # What its compaction left out comes first: it is older than all that is behind it.
@@ -77,6 +79,7 @@ async def load_turn_input(
         memory_tools=memory.tools(agent, snapshot.meta, base),
         heard=heard,
         newest_at=head.last_created_at,
+        windows=learned,
         compaction=CompactionState(bounds, head, compacted) if bounds else None,
     )
 

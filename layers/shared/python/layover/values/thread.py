@@ -88,6 +88,9 @@ class ThreadHead(ThreadFacts):
     """Runs that are over and not yet in Postgres, oldest first."""
     unplaced: tuple[str, ...] = ()
     """Runs that are over and have messages that come behind the run at work, in the order of their ends."""
+    windows: dict[str, int] = Field(default_factory=dict)
+    """Tokens of context windows that nobody has set, by the names of models, as refusals taught them
+    (docs/behaviour.md#learned-windows)."""
     deleted: bool = False
     forget_profile: bool = False
     """The profile of its agent's memory is erased with the thread."""

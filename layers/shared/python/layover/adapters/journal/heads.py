@@ -265,6 +265,8 @@ class QueueHandover:
             changes["unsaved"] = [*item.get("unsaved", ()), *unsaved]
         if placed_ids:
             changes["unplaced"] = _without(item["unplaced"], placed_ids)
+        if outcome.windows:
+            changes.update(head_attributes({"windows": outcome.windows}))
         if not item.get("deleted"):
             # A tombstone has left the list of threads, and does not come back.
             changes.update(thread_index(keys, run.thread_id, now))

@@ -58,6 +58,7 @@ def assemble(
     if state.hears:
         # What was said while the run was set aside. All else in the next prompt comes behind that.
         state.heard, state.heard_at = turn_input.heard, turn_input.newest_at
+    state.windows.update(turn_input.windows)
 
     memory = _prompt_memory(state, turn_input)
     built_in = _built_in(work, memory, turn_input)
@@ -73,13 +74,15 @@ def assemble(
     calls = Calls(work, toolbox, nested, width=width, launch=launch)
 
     nothing_new = NothingNew(agent, state, built_in)
+    window, is_learned = _window(work, settings)
     prompter = Prompter(
         agent=agent,
         settings=work.runtime.settings,
         memory=memory,
         history=turn_input.history,
         tools=partial(_specs, agent, built_in, memory),
-        window=_window(work, settings),
+        window=window,
+        is_learned=is_learned,
         model_settings=settings,
         notes=nothing_new.add_texts,
     )
@@ -118,10 +121,12 @@ async def _enter(
     return await frame.run()
 
 
-def _window(work: RunWork, settings: ModelSettings) -> int | None:
+def _window(work: RunWork, settings: ModelSettings) -> tuple[int | None, bool]:
+    """Return the window of the agent's model, and whether only refusals have taught it."""
     runtime, meta = work.runtime, work.state.meta
-    model = model_of(work.agent, runtime.settings, meta)
-    return runtime.window_of(model, meta.choice.apply(settings))
+    model, settings = model_of(work.agent, runtime.settings, meta), meta.choice.apply(settings)
+    window = runtime.window_of(model, settings, work.state.windows)
+    return window, window != runtime.window_of(model, settings)
 
 
 def _prompt_memory(state: RunState, turn_input: TurnInput) -> PromptMemory:

@@ -219,6 +219,7 @@ class ModelStep:
             base=base if base != state.base else None,
             correction=None if slots else self._correction(reply),
             asked_through=state.asked_through,
+            windows=requests.windows,
             agent=self._agent.name,
             definition="" if state.steps or state.path else definition_of(self._declared),
         )

@@ -1,7 +1,7 @@
 """The input of a frame of a run."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from layover.declare.tools.tool import AnyTool
@@ -29,6 +29,8 @@ class TurnInput:
     """Messages of other runs while this one was set aside, for its next step."""
     newest_at: datetime | None = None
     """The time of the thread's newest message, or of the place of a result to come."""
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """The windows that refusals taught in the thread so far, as `ThreadHead.windows`."""
     tools: Sequence[AnyTool] | None = None
     """The tools that the agent's function returned; None: the agent has a list."""
     served: tuple[ServedTools, ...] | None = None

@@ -4,6 +4,7 @@ what each of them is."""
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from layover.context.assembly import estimated_tokens
 from layover.context.left_out import known_keys, without
@@ -35,6 +36,9 @@ from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
 from layover.values.prompt import Delta, Prompt, Reply, deltas_of
 from layover.values.runs.event import ModelFallback
 from layover.values.runs.run import ErrorInfo
+
+if TYPE_CHECKING:
+    from layover.engine.models.learned import Lesson
 
 logger = logging.getLogger("layover")
 
@@ -73,12 +77,16 @@ class StepRequests:
         self._left = MAX_REQUESTS
         self._plan = Plan(first_model(models, work.state.steps), prompter.fit)
         self._facts = Facts(0, False, len(models))
+        self._lesson: Lesson | None = None
+        """The lesson of the last prompt that was too long."""
         self.size = 0
         """The prompt's estimated tokens; 0: no model was asked."""
         self.fallbacks: list[ModelFallback] = []
         """The fallbacks that happened, to be journaled with the step."""
         self.left_out: dict[str, tuple[str, ...]] = {}
         """By model: what it could not read, as keys of `layover.context.left_out`."""
+        self.windows: dict[str, int] = {}
+        """The windows that refusals taught, by the names of models."""
         self.offered: frozenset[str] = frozenset()
         """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
 
@@ -99,7 +107,7 @@ class StepRequests:
                 try:
                     return await self._reply(request)
                 except ModelError as problem:
-                    self._recover(problem)
+                    self._recover(problem, request)
 
     async def _request(self) -> Prompt | InPlace:
         """Return the request of this plan's prompt. Hooks are asked once for each prompt."""
@@ -129,6 +137,8 @@ class StepRequests:
             raise
         if omission is not None and omission.blamed:
             self._note(prompt, omission.blamed)
+        if self._lesson is not None and plan.shortened:
+            self._lesson.end(name, plan.fit.budget)
         return reply
 
     async def _complete(self, prompt: Prompt) -> Reply:
@@ -169,10 +179,18 @@ class StepRequests:
         trial = Trial(omissions(readable, refusal, input_id, is_long=long), problem)
         self._plan = replace(self._plan, trial=trial)
 
-    def _recover(self, problem: ModelError) -> None:
+    def _recover(self, problem: ModelError, request: Prompt) -> None:
         """Change the plan after a request that failed. Raises the ModelError of which the step fails."""
         failed, reason = self._plan, cause(self._plan, problem)
-        plan = recovered(failed, problem, self._facts)
+        facts = self._facts
+        if isinstance(reason, ContextLengthExceeded):
+            # Most runs meet none.
+            from layover.engine.models.learned import Lesson
+
+            name = self._models[failed.model]
+            self._lesson = Lesson(self._work, self.windows, name, request.settings)
+            facts = facts._replace(window=self._lesson.begin(problem, facts.size))
+        plan = recovered(failed, problem, facts)
         if plan is None or (self._left <= 0 and not plan.is_filtered):
             raise reason
         if plan.model != failed.model:

@@ -56,11 +56,13 @@ class Plan:
 
 class Facts(NamedTuple):
     """Facts of a request. `size`: its estimated tokens. `has_recall`: whether it has texts that can be left
-    out. `models`: how many the step has."""
+    out. `models`: how many the step has. `window`: what its refusal says of the model's window, as
+    `learned.Lesson` reads it."""
 
     size: int
     has_recall: bool
     models: int
+    window: int | None = None
 
 
 Recovery = Callable[[Plan, ModelError, Facts], Plan | None]
@@ -107,7 +109,7 @@ def shorter(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
         return Plan(plan.model, replace(plan.fit, recalls=False), plan.shortened)
     if plan.shortened + 1 >= TRIES:
         return None
-    return Plan(plan.model, plan.fit.shortened(facts.size), plan.shortened + 1)
+    return Plan(plan.model, plan.fit.shortened(facts.size, facts.window), plan.shortened + 1)
 
 
 def next_model(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:

@@ -364,6 +364,8 @@ class StepRecord(Value):
     """The thread's newest message then (`RunMeta.hears`)."""
     replied: HookReply | None = Field(default=None, exclude_if=is_none)
     """The hook that replied in the model's place: no model was asked. None: a model replied."""
+    windows: dict[str, int] = Field(default_factory=dict, exclude_if=not_)
+    """The windows that refusals taught before the reply, as `ThreadHead.windows`."""
     ended: bool = False
     """For a sub-agent's step: its `turn-end` is in the event log (META has the same for the run's own)."""
 
@@ -548,4 +550,6 @@ class Outcome(Value):
     """See `RunMeta.loose_at`."""
     unplaced: str | None = None
     """See `RunMeta.unplaced`."""
+    windows: dict[str, int] = Field(default_factory=dict)
+    """The windows that refusals taught in this thread, as `ThreadHead.windows`."""
     saved: bool = True

@@ -57,9 +57,9 @@ def head_attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _head_attribute(name: str, value: Any) -> Any:
-    if name == "metadata":
+    if name == "metadata" or (name == "windows" and value):
         return json.dumps(value)
-    if value is None or value is False:
+    if value is None or value is False or value == {}:
         return None
     if isinstance(value, datetime):
         return rfc3339(value)
@@ -73,8 +73,8 @@ def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
 
 def head_from(owner: str, item: Item) -> ThreadHead:
     """Return the value of a HEAD item."""
-    metadata = json.loads(item["metadata"])
-    return ThreadHead.model_validate({**_present(item), "owner": owner, "metadata": metadata})
+    decoded = {name: json.loads(item.get(name) or "{}") for name in ("metadata", "windows")}
+    return ThreadHead.model_validate({**_present(item), "owner": owner, **decoded})
 
 
 def _present(item: Item) -> Item:

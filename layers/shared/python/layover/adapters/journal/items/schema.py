@@ -29,6 +29,7 @@ LISTED = (
     "ready",
     "unsaved",
     "unplaced",
+    "windows",
     "deleted",
     "forget_profile",
     "empty_again_at",

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from layover import logs
 from layover.context.compaction import limits_of
+from layover.context.fit import learned_windows
 from layover.context.transcript import branch, own_steps
 from layover.errors import LayoverError
 from layover.plugins.memory.condenses import observe, summarise
@@ -43,10 +44,11 @@ async def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJo
     meta = snapshot.meta
     before = meta.compacted_before if op == NOW else meta.compacted_for
     agent = runtime.agents().get(meta.agent)
-    limits = limits_of(runtime, agent) if agent else None
+    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
+    windows = learned_windows(head, snapshot.steps)
+    limits = limits_of(runtime, agent, windows) if agent else None
     if agent is None or limits is None:
         return None
-    head = await runtime.journal.heads.get(meta.owner, meta.thread_id)
     # What is loose may not be stored yet, and no model reads it.
     leaf = [meta.input, *branch(snapshot, ended=False).response][-1].id
     steps = own_steps(snapshot)
@@ -57,6 +59,7 @@ async def _job(runtime: Runtime, snapshot: RunSnapshot, op: str) -> CompactionJo
         agent=agent,
         meta=meta,
         limits=limits,
+        windows=windows,
         leaf_id=leaf,
         asked_through=asked_through,
         waited_through=waited_through,

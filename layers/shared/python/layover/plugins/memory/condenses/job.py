@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from layover.context.compaction import Limits, Path, count_within
@@ -46,7 +46,7 @@ class CompactionJob:
     """The compaction of one branch, on behalf of a run. `leaf_id`: the branch's newest message;
     `asked_through`: the last message of the slices that are observed ahead, ready or not; `waited_through`:
     the last message of those that the run waited for before; `names`: of the speakers, by role;
-    `waiting`: the other runs whose results may still come."""
+    `waiting`: the other runs whose results may still come; `windows`: as `ThreadHead.windows`."""
 
     runtime: Runtime
     agent: Agent
@@ -57,6 +57,7 @@ class CompactionJob:
     waited_through: str | None = None
     names: Mapping[str, str] | None = None
     waiting: Collection[str] = ()
+    windows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def model(self) -> str:
@@ -69,7 +70,8 @@ class CompactionJob:
         agent = self.agent
         # The window that an agent's settings name is that of its own model.
         settings = agent.model_settings if self.model == agent.model else None
-        return int(room(self.runtime.window_of(self.model, settings) or ASSUMED_WINDOW) * 0.75)
+        window = self.runtime.window_of(self.model, settings, self.windows)
+        return int(room(window or ASSUMED_WINDOW) * 0.75)
 
     def new_id(self) -> str:
         """Return an id for an observation."""

@@ -120,7 +120,7 @@ class RememberedTurns:
         runtime, agent, run = self.runtime, turn.agent, turn.run
         query = run.input.text
         model = model_of(agent, runtime.settings, run)
-        window = runtime.window_of(model, run.choice.apply(agent.model_settings))
+        window = runtime.window_of(model, run.choice.apply(agent.model_settings), turn.windows)
         return choose_injection(
             select_recalled(
                 agent,
