@@ -73,8 +73,17 @@ class _NotStrict(Exception):
 
 
 def tidy(schema: Schema) -> Schema:
-    """Return the schema without the titles that pydantic makes up from names."""
-    return {k: _tidy_value(k, v) for k, v in schema.items() if k != "title"}
+    """Return the schema without the titles that pydantic makes up from names, and with `items` in a tuple."""
+    return with_items({k: _tidy_value(k, v) for k, v in schema.items() if k != "title"})
+
+
+def with_items(schema: Schema) -> Schema:
+    """Return the schema of a list with `items`, and any other as it is: OpenAI refuses a list without."""
+    kinds = schema.get("type")
+    is_list = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+    return (
+        {**schema, "items": {}} if is_list and not isinstance(schema.get("items"), dict) else schema
+    )
 
 
 def _tidy_value(keyword: str, value: Any) -> Any:
@@ -118,17 +127,19 @@ def rooted(schema: Schema) -> Schema:
         target = resolve(reference, schema)
         if not isinstance(target, dict):
             break
-        schema = _merged(target, {k: v for k, v in schema.items() if k != "$ref"})
+        schema = merged(target, {k: v for k, v in schema.items() if k != "$ref"})
     return schema
 
 
-def _merged(target: Schema, own: Schema) -> Schema:
-    merged = {**target, **own}
-    if "properties" in target and "properties" in own:
-        merged["properties"] = {**target["properties"], **own["properties"]}
+def merged(target: Schema, own: Schema) -> Schema:
+    """Return what both schemas say of one value: the own one wins, with the properties of both."""
+    both = {**target, **own}
+    for name in ("properties", "$defs"):
+        if name in target and name in own:
+            both[name] = {**target[name], **own[name]}
     if "required" in target and "required" in own:
-        merged["required"] = list(dict.fromkeys([*target["required"], *own["required"]]))
-    return merged
+        both["required"] = list(dict.fromkeys([*target["required"], *own["required"]]))
+    return both
 
 
 def takes_null(schema: Any, root: Schema) -> bool:

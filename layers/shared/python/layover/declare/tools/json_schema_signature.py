@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from layover.declare.schemas import checks
-from layover.declare.schemas.json_schema import is_object, rooted, strict
+from layover.declare.schemas.json_schema import is_object, strict
+from layover.declare.schemas.provider_schema import modern, provider_schema
 from layover.declare.schemas.references import Schema, self_contained
 from layover.declare.schemas.render import jsonable
 from layover.declare.tools.signature import Signature, ToolArgs, hints_of, is_context
@@ -46,8 +47,8 @@ class JsonSchemaArgs(ToolArgs):
 @dataclass(frozen=True)
 class JsonSchemaSignature(Signature):
     """`json_schema`: the author's schema, which arguments have to fit; `model_schema`: the same with all that
-    it refers to in `$defs`, for models. `whole`: the handler's parameter that takes all arguments as a dict;
-    None: each has its own."""
+    it refers to in `$defs`, as providers take it. `whole`: the handler's parameter that takes all arguments
+    as a dict; None: each has its own."""
 
     json_schema: Schema = field(default_factory=dict)
     model_schema: Schema = field(default_factory=dict)
@@ -139,12 +140,11 @@ def json_schema_signature(
     property, gets the arguments by name; one with a single other parameter gets them as a dict. Raises
     DefinitionError."""
     what = f"tool {tool!r}: "
-    own_schema = _as_json(json_schema, what)
-    _check_schema(own_schema, own_schema, what)
+    own_schema = _checked(_as_json(json_schema, what), what)
     whole_schema = self_contained(own_schema, f"{what}schema: ")
     if whole_schema is not own_schema:
         _check_schema(whole_schema, own_schema, what)
-    model_schema = rooted(whole_schema)
+    model_schema = provider_schema(whole_schema)
     if not is_object(model_schema):
         raise checks.fail(f"{what}schema", "the JSON schema of an object", json_schema)
     parameters = inspect.signature(handler).parameters
@@ -180,6 +180,20 @@ def _as_json(json_schema: Any, what: str) -> Schema:
         schema: Schema = json.loads(json.dumps(dict(json_schema), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"{what}schema is not JSON: {error}") from error
+    return schema
+
+
+def _checked(schema: Schema, what: str) -> Schema:
+    """Return the schema if it is one in its draft, else in the words of a later draft. Raises
+    DefinitionError."""
+    try:
+        _check_schema(schema, schema, what)
+    except DefinitionError:
+        newer = modern(schema)
+        if newer == schema:
+            raise
+        _check_schema(newer, newer, what)
+        return newer
     return schema
 
 

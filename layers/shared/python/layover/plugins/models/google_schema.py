@@ -6,7 +6,8 @@ outputs by the author's own schema, so what is dropped here is still demanded of
 from collections.abc import Mapping
 from typing import Any
 
-Schema = dict[str, Any]
+from layover.declare.schemas.json_schema import merged
+from layover.declare.schemas.references import Schema
 
 _AS_IT_IS = (
     "title",
@@ -80,7 +81,7 @@ class _Reader:
                 break
             for part in parts:
                 if isinstance(part, Mapping):
-                    whole = _merged(whole, part)
+                    whole = merged(dict(part), whole)
         return whole
 
     def _target(self, reference: str) -> Any:
@@ -125,17 +126,6 @@ class _Reader:
             more = [items] if isinstance(items, Mapping) and items else []
             return self.read({"anyOf": [*places, *more]}, depth + 1)
         return self.read(items or {}, depth + 1)
-
-
-def _merged(own: Schema, more: Mapping[str, Any]) -> Schema:
-    """Return both, the own one winning, with the properties of both."""
-    merged = {**more, **own}
-    for name in ("properties", "$defs"):
-        if name in own and name in more:
-            merged[name] = {**more[name], **own[name]}
-    if "required" in own and "required" in more:
-        merged["required"] = [*own["required"], *more["required"]]
-    return merged
 
 
 def _is_null(schema: Any) -> bool:

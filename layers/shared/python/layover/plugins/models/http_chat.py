@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from layover.adapters.http.client import Response
 from layover.context.tokens import estimate, total_tokens
 from layover.errors import ModelError
-from layover.plugins.models import wire
+from layover.plugins.models import makers, wire
 from layover.plugins.models.endpoint import Transport, broken, json_or_text, read
 from layover.plugins.models.faults import (
     ProviderFault,
@@ -120,6 +120,24 @@ class HttpChat(ChatModel):
         return reply
 
     async def _ask(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
+        """Return one reply, with arguments by their own names."""
+        if not prompt.tools or not makers.takes_few_names(prompt.model):
+            return await self._ask_by_names(prompt, on_delta, requests)
+        # Loaded for one maker's models.
+        from layover.plugins.models import argument_names
+
+        if not (names := argument_names.names_of(prompt)):
+            return await self._ask_by_names(prompt, on_delta, requests)
+        held = argument_names.HeldArguments(on_delta, names)
+        prompt = argument_names.with_names(prompt, names)
+        reply = await self._ask_by_names(prompt, held.take if on_delta else None, requests)
+        reply = argument_names.with_own_names(reply, names)
+        await held.tell(reply)
+        return reply
+
+    async def _ask_by_names(
+        self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests
+    ) -> Reply:
         """Return one reply, without what the model has refused so far and refuses now."""
         while True:
             name = self._name(prompt)

@@ -24,6 +24,12 @@ def caches_by_points(model: str) -> bool:
     return _CLAUDE.search(model) is not None
 
 
+def takes_few_names(model: str) -> bool:
+    """Return whether names of arguments have to be plain (`layover.plugins.models.argument_names`): Claude's
+    do, whoever serves it."""
+    return _CLAUDE.search(model) is not None
+
+
 def wants_signatures(model: str) -> bool:
     """Return whether each step of calls has to have a signature of thoughts: Gemini 3 and later refuse a step
     without one (https://ai.google.dev/gemini-api/docs/thought-signatures)."""
