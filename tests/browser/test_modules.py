@@ -215,6 +215,21 @@ def test_step_that_was_asked_again_and_a_fallback_are_in_the_timeline(modules: P
     ]
 
 
+def test_tools_that_a_model_is_not_given_are_named(modules: Page) -> None:
+    event = {"type": "tools-left-out", "step": 1, "model": "one", "tools": ["look", "buy"]}
+    events = [turn(1), event, message({"type": "text", "text": "Hello."})]
+    marks = modules.evaluate(
+        """async (events) => (await import("/timeline.js")).spansOf(events)
+          .filter((span) => span.kind === "mark").map((span) => span.name)""",
+        [{**each, "at": AT} for each in events],
+    )
+    assert marks == ["one takes no request with look, buy; left out"]
+    assert view_of(modules, [{**each, "at": AT} for each in events]) == [
+        ["note", "without"],
+        ["text", "Hello."],
+    ]
+
+
 def test_model_that_does_not_answer_is_one_line_with_the_newest_error(modules: Page) -> None:
     events: list[Json] = [
         turn(1),

@@ -410,6 +410,17 @@ async def fallback() -> list[Json]:
 
 
 @_scenario
+async def tools_left_out() -> list[Json]:
+    """A provider that refuses a tool by name, and is asked again without it."""
+
+    def answer(prompt: Prompt) -> Any:
+        refusal = fail("Invalid schema for function 'look'", status=400)
+        return refusal if any(t.name == "look" for t in prompt.tools) else say("Here I am.")
+
+    return await _ended(bench(helper(Ledger().look), ScriptedModel(answer)))
+
+
+@_scenario
 async def loop() -> list[Json]:
     """A model that makes the same call again and again."""
     script = [call("look", tool_call_id=f"l{n}", n=1) for n in range(9)]

@@ -738,6 +738,10 @@ class ModelError(RunFailed):
         self.retry_after = retry_after
         self.requests = 1
         """The requests that failed, repeats included."""
+        self.code = ""
+        """The provider's own name of the problem."""
+        self.place = ""
+        """The place in the request that the provider refuses, such as `tools[3].function.parameters`."""
 
 
 class ContextLengthExceeded(ModelError):

@@ -92,6 +92,8 @@ class Runtime:
     """Tokens that nobody can guess, and pauses that no two writers share."""
     own_model: Callable[[Model], ChatModel] = lambda model: model
     """Makes the port of a model that an author has brought."""
+    most_tools: dict[str, int] = field(default_factory=dict)
+    """By model: how many tools its provider takes, as it has said when it refused more."""
 
     @property
     def agent_memory(self) -> "AgentMemory":

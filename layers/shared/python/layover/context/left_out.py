@@ -40,7 +40,12 @@ def file_key(part: FilePart) -> str:
 
 def text_key(message: Message) -> str:
     """Return the key of what a user's message says, or of a tool's result."""
-    return f"{_TEXT}{message.id}"
+    return answer_key(message.id)
+
+
+def answer_key(message_id: str) -> str:
+    """Return the same for the message that gets this id."""
+    return f"{_TEXT}{message_id}"
 
 
 def calls_key(message: Message) -> str:

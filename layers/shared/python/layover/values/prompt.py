@@ -15,6 +15,17 @@ from layover.values.runs.usage import Usage
 Api = Literal["chat", "responses"]
 StopReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
+FIELDS_OF_TOOLS = frozenset({"tools", "functions", "toolConfig"})
+"""Fields of providers' requests that have a prompt's tools."""
+FIELDS_OF_CONTENT = frozenset({"messages", "input", "contents", "system", "instructions", "prompt"})
+"""Those that have what is said."""
+
+
+def field_of(place: str) -> str:
+    """Return the field of a request in which a place is (`ModelError.place`)."""
+    return place.replace("[", ".").partition(".")[0]
+
+
 PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
 """Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
 
@@ -169,6 +180,8 @@ class Reply(Value):
         data: Results of the provider's own work: calls of its tools, sources.
         chooses_freely: Whether a `tool_choice` was not sent, because the model does not take it.
         requests: The requests that it took, repeats included.
+        is_refusal: Whether the model itself declined, in words, and goes on with the thread. After any other
+            `content-filter` the exchange is left out of later prompts.
 
     Example:
         ```python
@@ -198,6 +211,8 @@ class Reply(Value):
     """True if `tool_choice` was not sent, because the model does not take it."""
     requests: int = 1
     """The requests that it took, repeats included."""
+    is_refusal: bool = False
+    """True if the model itself declined, in words: no filter ended its answer."""
 
     @property
     def has_provider_work(self) -> bool:

@@ -28,7 +28,7 @@ from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
 from layover.engine.tools.nothing_new import NothingNew
 from layover.engine.tools.results import opens_results, result_tool
-from layover.engine.tools.search import search_tool, specs_of, uses_search
+from layover.engine.tools.search import may_search, search_tool, specs_of
 from layover.engine.tools.toolbox import Toolbox
 from layover.engine.work import RunWork
 from layover.errors import RunFailed
@@ -143,7 +143,8 @@ def _built_in(work: RunWork, memory: PromptMemory, turn_input: TurnInput) -> lis
     tools = [*turn_input.memory_tools]
     if MESSAGES_TOOL in agent.built_in_tools:
         tools.append(work.runtime.agent_memory.messages_tool(state.meta, memory.through))
-    if uses_search(agent):
+    if may_search(agent):
+        # Also for a provider that takes fewer tools than the agent has.
         tools.append(search_tool(agent.tools))
     if opens_results(agent):
         tools.append(result_tool(state, turn_input.history, work.run_files))

@@ -40,7 +40,7 @@ from layover.values.message import (
 )
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.event import TurnStart
-from layover.values.runs.run import StepRecord, ToolMessageSlot
+from layover.values.runs.run import SEARCH_TOOL, StepRecord, ToolMessageSlot
 from layover.values.runs.usage import Usage
 from layover.values.text import sanitise
 
@@ -102,6 +102,7 @@ class ModelStep:
             events=reply_events,
             streams=streams,
             read=self._as_meant,
+            search=next((t.spec for t in self._built_in if t.name == SEARCH_TOOL), None),
         )
         # Until the journal has the reply, a death loses it: the next attempt asks the model again and pays
         # again. Nothing has acted on the reply, because tools begin only after `put_step`.
@@ -109,7 +110,7 @@ class ModelStep:
             try:
                 models_reply = await self._complete(around, requests)
             except RunFailed:
-                self._work.emit(*requests.fallbacks)
+                self._work.emit(*requests.told)
                 raise
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a
             # replay sees the same.
@@ -135,7 +136,7 @@ class ModelStep:
                 reply_events.finish(models_reply, step)
             begins = self._calls.first_window(step)
             heeds = self._calls.heeds
-            await self._work.put_step(step, *requests.fallbacks, begins=begins, heeds=heeds)
+            await self._work.put_step(step, *requests.told, begins=begins, heeds=heeds)
         return step
 
     async def _complete(self, around: AroundModel, requests: StepRequests) -> Reply:
@@ -175,7 +176,7 @@ class ModelStep:
         requests: StepRequests,
     ) -> StepRecord:
         state, ids, base = self._state, self._runtime.ids, self._prompter.memory.base
-        created_at = state.next_time(self._runtime.clock.now())
+        created_at, message_id = state.next_time(self._runtime.clock.now()), ids.new("msg")
         calls = [
             ToolCallPart(
                 tool_call_id=names.of(at, call.id),
@@ -185,14 +186,14 @@ class ModelStep:
             for at, call in enumerate(reply.calls)
         ]
         message = Message(
-            id=ids.new("msg"),
+            id=message_id,
             thread_id=state.meta.thread_id,
             run_id=state.run_id,
             parent_id=state.newest_id(),
             role=Role.ASSISTANT,
             content=_content(reply, calls),
             created_at=created_at,
-            provider_state=_state(reply, calls, requests.left_out),
+            provider_state=_state(reply, calls, requests.left_out_behind(message_id)),
         )
         slots = tuple(
             ToolMessageSlot(

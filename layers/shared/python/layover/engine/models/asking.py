@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from layover.context.assembly import estimated_tokens
-from layover.context.left_out import known_keys, without
+from layover.context.left_out import answer_key, known_keys, without
 from layover.engine.attachments import Attachments
 from layover.engine.hooks.around_model import AroundModel
 from layover.engine.hooks.replies import InPlace
@@ -23,18 +23,28 @@ from layover.engine.models.plan import (
     recovered,
 )
 from layover.engine.models.refused_content import (
+    exchange_keys,
     input_keys,
     is_long,
     may_be_of_content,
     omissions,
 )
+from layover.engine.models.refused_tools import (
+    ToolsRefused,
+    TooManyTools,
+    as_refusal_of_tools,
+    remembered,
+    tool_keys,
+    without_tools,
+)
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.unused_replies import UnusedReplies
 from layover.engine.prompter import Prompter
+from layover.engine.tools.search import searched, uses_search
 from layover.engine.work import RunWork
 from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
-from layover.values.prompt import Delta, Prompt, Reply, deltas_of
-from layover.values.runs.event import ModelFallback
+from layover.values.prompt import Delta, Prompt, Reply, ToolSpec, deltas_of
+from layover.values.runs.event import Event, ModelFallback, ToolsLeftOut
 from layover.values.runs.run import ErrorInfo
 
 if TYPE_CHECKING:
@@ -62,6 +72,7 @@ class StepRequests:
         events: ReplyEvents,
         streams: bool,
         read: ReadReply,
+        search: ToolSpec | None = None,
     ) -> None:
         self._work = work
         self._prompter = prompter
@@ -73,22 +84,25 @@ class StepRequests:
         self._events = events
         self._streams = streams
         self._read = read
+        self._search = None if uses_search(work.agent) else search
+        """The tool that finds others, if the model is not shown it before it has too many tools."""
         self._unused = UnusedReplies(work)
         self._left = MAX_REQUESTS
-        self._plan = Plan(first_model(models, work.state.steps), prompter.fit)
+        self._plan = self._with_tools(Plan(first_model(models, work.state.steps), prompter.fit))
         self._facts = Facts(0, False, len(models))
         self._lesson: Lesson | None = None
         """The lesson of the last prompt that was too long."""
         self.size = 0
         """The prompt's estimated tokens; 0: no model was asked."""
-        self.fallbacks: list[ModelFallback] = []
-        """The fallbacks that happened, to be journaled with the step."""
+        self.told: list[Event] = []
+        """What happened on the way to the reply, to be journaled with the step."""
         self.left_out: dict[str, tuple[str, ...]] = {}
         """By model: what it could not read, as keys of `layover.context.left_out`."""
         self.windows: dict[str, int] = {}
         """The windows that refusals taught, by the names of models."""
+        self._is_filtered = False
         self.offered: frozenset[str] = frozenset()
-        """Tools of the request, as hooks left it. A model may name others: it remembers them, or guesses."""
+        """Tools of the request as it was sent. A model may name others: it remembers them, or guesses."""
 
     @property
     def fell_back_to(self) -> str | None:
@@ -114,15 +128,17 @@ class StepRequests:
         prompt = self._prompter.prompt(self._work.state)
         self.size = estimated_tokens(prompt)
         self._facts = Facts(self.size, self._prompter.has_recall, len(self._models))
-        request = await self._around.request(prompt)
-        if not isinstance(request, InPlace):
-            self.offered = frozenset(tool.name for tool in request.tools)
-        return request
+        return await self._around.request(prompt)
 
     async def _reply(self, request: Prompt) -> Reply:
         """Return the reply to the request. Raises ModelError, also for a reply that answers nothing."""
         plan, name = self._plan, self._models[self._plan.model]
         named_prompt = request.model_copy(update={"model": name, "max_requests": self._left})
+        named_prompt = without_tools(named_prompt, plan.no_tools)
+        searches = self._searches(named_prompt)
+        if searches is not None:
+            named_prompt = searched(named_prompt, searches, self._work.agent, self._work.state)
+        self.offered = frozenset(tool.name for tool in named_prompt.tools)
         if plan.is_filtered:
             self._note(named_prompt, input_keys(named_prompt, self._work.state.meta.input.id))
             return Reply(finish_reason="content-filter", model=name)
@@ -131,14 +147,22 @@ class StepRequests:
         prompt = readable if omission is None else without(readable, omission.left_out)
         try:
             reply = await self._complete(await self._attachments.loaded(prompt))
-        except ModelError as problem:
-            if plan.trial is None and may_be_of_content(problem):
+        except ModelError as error:
+            problem = as_refusal_of_tools(named_prompt, error)
+            if isinstance(problem, TooManyTools):
+                self._work.runtime.most_tools[name] = problem.most
+            elif plan.trial is None and may_be_of_content(problem):
                 self._begin_trial(readable, problem)
-            raise
+            raise problem from error.__cause__
         if omission is not None and omission.blamed:
             self._note(prompt, omission.blamed)
         if self._lesson is not None and plan.shortened:
             self._lesson.end(name, plan.fit.budget)
+        if plan.no_tools or searches is not None:
+            self._remember_tools(named_prompt, searches=searches is not None)
+        if reply.finish_reason == "content-filter" and not reply.is_refusal:
+            self._is_filtered = True
+            self._note(prompt, exchange_keys(prompt, self._work.state.meta.input.id))
         return reply
 
     async def _complete(self, prompt: Prompt) -> Reply:
@@ -166,6 +190,33 @@ class StepRequests:
             return read
         await self._unused.add(read)
         raise missing
+
+    def _with_tools(self, plan: Plan) -> Plan:
+        """Return the plan with what the run knows of the tools that its model takes."""
+        names, searches = self._remembered(self._models[plan.model])
+        return replace(plan, no_tools=names, searches=searches or self._search is None)
+
+    def _remembered(self, model: str) -> tuple[frozenset[str], bool]:
+        return remembered((step.message for step in self._work.state.steps), model)
+
+    def _searches(self, prompt: Prompt) -> ToolSpec | None:
+        """Return the tool by which the model finds others, if it has more than its provider takes."""
+        most = self._work.runtime.most_tools.get(prompt.model)
+        is_above = most is not None and len(prompt.tools) > most
+        return self._search if self._plan.searches or is_above else None
+
+    def _remember_tools(self, prompt: Prompt, *, searches: bool) -> None:
+        """Have the run's next steps ask without what this one had to leave out."""
+        names, known = self._remembered(prompt.model)
+        keys = tool_keys(self._plan.no_tools - names, searches=searches and not known)
+        if keys:
+            self._leave_out(prompt.model, keys)
+        if searches and not known:
+            facts = {"run_id": prompt.run_id, "agent": self._work.agent.name}
+            message = (
+                "%s takes fewer tools than the agent has: it finds them by words (tool_search)"
+            )
+            logger.warning(message, prompt.model, extra=facts)
 
     def _begin_trial(self, readable: Prompt, refusal: ModelError) -> None:
         """Note what the next requests leave out, and why the step ends if that does not help."""
@@ -195,7 +246,7 @@ class StepRequests:
             raise reason
         if plan.model != failed.model:
             index, _ = self._work.state.next_key()
-            self.fallbacks.append(
+            self.told.append(
                 ModelFallback(
                     at=self._work.clock.now(),
                     step=index,
@@ -204,13 +255,34 @@ class StepRequests:
                     error=ErrorInfo.of(reason),
                 )
             )
+            plan = self._with_tools(plan)
+        if isinstance(problem, ToolsRefused) and plan.no_tools != failed.no_tools:
+            self._tell_refused(problem, plan.no_tools - failed.no_tools)
         self._plan, self._prompter.fit = plan, plan.fit
         # Nothing of an answer comes before a provider says that the prompt is too long.
         if plan.fit == failed.fit and (plan.model == failed.model or self._streams):
             self._restart()
 
+    def _tell_refused(self, problem: ToolsRefused, names: frozenset[str]) -> None:
+        index, _ = self._work.state.next_key()
+        tools, model = tuple(sorted(names)), self._models[self._plan.model]
+        error, now = ErrorInfo.of(problem), self._work.clock.now()
+        self.told.append(ToolsLeftOut(at=now, step=index, model=model, tools=tools, error=error))
+        facts = {"run_id": self._work.state.run_id, "agent": self._work.agent.name}
+        logger.warning("%s refuses tools, left out: %s", model, ", ".join(tools), extra=facts)
+
+    def left_out_behind(self, message_id: str) -> dict[str, tuple[str, ...]]:
+        """Return `left_out` as the answer has it that gets this id: a filtered one is left out as well."""
+        if not self._is_filtered:
+            return self.left_out
+        own = answer_key(message_id)
+        return {model: (*keys, own) for model, keys in self.left_out.items()}
+
+    def _leave_out(self, model: str, keys: frozenset[str]) -> None:
+        self.left_out[model] = tuple(sorted({*self.left_out.get(model, ()), *keys}))
+
     def _note(self, prompt: Prompt, keys: frozenset[str]) -> None:
-        self.left_out[prompt.model] = tuple(sorted(keys))
+        self._leave_out(prompt.model, keys)
         facts = {"run_id": prompt.run_id, "pieces": len(keys)}
         logger.warning("%s cannot read some of the thread: left out", prompt.model, extra=facts)
 

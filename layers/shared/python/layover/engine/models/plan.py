@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from layover.engine.models.answers import ATTEMPTS, FORCED_ATTEMPTS, NotAnAnswer
 from layover.engine.models.refused_content import Omission, may_be_of_content
+from layover.engine.models.refused_tools import ToolsRefused, TooManyTools
 from layover.engine.prompter import Fit
 from layover.errors import INVALID_RESPONSE, ContentFiltered, ContextLengthExceeded, ModelError
 from layover.values.runs.run import StepRecord
@@ -43,7 +44,8 @@ class Trial(NamedTuple):
 class Plan:
     """One request. `model`: the number of the model in the step's list. `shortened`: how often the prompt
     was. `unanswered`: the replies in a row that answered nothing; `unforced`: those without a call that was
-    forced. `is_filtered`: nothing is asked, since a filter takes nothing of the request."""
+    forced. `is_filtered`: nothing is asked, since a filter takes nothing of the request. `no_tools`: names of
+    tools that the model is not given; `searches`: it finds its tools by words, as there are too many."""
 
     model: int
     fit: Fit
@@ -52,6 +54,8 @@ class Plan:
     unanswered: int = 0
     unforced: int = 0
     is_filtered: bool = False
+    no_tools: frozenset[str] = frozenset()
+    searches: bool = False
 
 
 class Facts(NamedTuple):
@@ -85,6 +89,20 @@ def same_again(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
     return replace(plan, unanswered=unanswered, unforced=unforced)
 
 
+def without_refused_tools(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
+    """Leave out the tools that the provider refuses by name."""
+    if not isinstance(problem, ToolsRefused) or problem.names <= plan.no_tools:
+        return None
+    return replace(plan, no_tools=plan.no_tools | problem.names, unanswered=0, unforced=0)
+
+
+def with_search(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
+    """Have the model find its tools by words, where the provider takes fewer."""
+    if not isinstance(problem, TooManyTools) or plan.searches:
+        return None
+    return replace(plan, searches=True, unanswered=0, unforced=0)
+
+
 def without_refused_content(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
     """Leave out what the model may have refused, the likeliest first."""
     trial = plan.trial
@@ -106,10 +124,15 @@ def shorter(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
     if not isinstance(cause(plan, problem), ContextLengthExceeded):
         return None
     if facts.has_recall:
-        return Plan(plan.model, replace(plan.fit, recalls=False), plan.shortened)
+        return _anew(plan, replace(plan.fit, recalls=False), plan.shortened)
     if plan.shortened + 1 >= TRIES:
         return None
-    return Plan(plan.model, plan.fit.shortened(facts.size, facts.window), plan.shortened + 1)
+    return _anew(plan, plan.fit.shortened(facts.size, facts.window), plan.shortened + 1)
+
+
+def _anew(plan: Plan, fit: Fit, shortened: int) -> Plan:
+    """Return the plan of another prompt for the same model, with the tools that it takes."""
+    return Plan(plan.model, fit, shortened, no_tools=plan.no_tools, searches=plan.searches)
 
 
 def next_model(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
@@ -121,6 +144,8 @@ def next_model(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
 
 RECOVERIES: Sequence[Recovery] = (
     same_again,
+    without_refused_tools,
+    with_search,
     without_refused_content,
     as_filtered,
     shorter,

@@ -16,7 +16,7 @@ from layover.errors import (
     ModelError,
 )
 from layover.values.message import FilePart, Message, Role, ToolCallPart
-from layover.values.prompt import Prompt
+from layover.values.prompt import FIELDS_OF_CONTENT, Prompt, field_of
 
 OVERFLOW = 0.6
 """The part of the window above which a refusal without a known reason is one of length."""
@@ -72,12 +72,22 @@ def input_keys(prompt: Prompt, input_id: str) -> frozenset[str]:
     return frozenset(text_key(m) for m in prompt.messages if m.id == input_id)
 
 
+def exchange_keys(prompt: Prompt, input_id: str) -> frozenset[str]:
+    """Return the keys of the run's input and of all results behind it: a model that has refused them refuses
+    each later request with them (platform.claude.com/docs, "Streaming refusals")."""
+    before = [*takewhile(lambda m: m.id != input_id, prompt.messages)]
+    messages = prompt.messages[len(before) :] or _unanswered(prompt.messages)
+    return frozenset(text_key(m) for m in messages if m.role is not Role.ASSISTANT)
+
+
 def may_be_of_content(error: ModelError) -> bool:
     """Return whether the provider may take the request without some of its content."""
     if isinstance(error, ContentFiltered):
         return True
     is_of_length = isinstance(error, ContextLengthExceeded)
     if is_of_length or error.type == INVALID_RESPONSE or _OF_ACCOUNT.search(error.message):
+        return False
+    if error.place and field_of(error.place) not in FIELDS_OF_CONTENT:
         return False
     is_routed_away = error.status == 404 and _NO_INPUT.search(error.message) is not None
     return error.status in _STATUSES or is_routed_away

@@ -12,7 +12,7 @@ from layover.declare.agent import Agent
 from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.state import RunState
-from layover.values.prompt import ToolSpec
+from layover.values.prompt import Prompt, ToolSpec
 from layover.values.runs.run import SEARCH_TOOL, CallState
 
 SEARCH_ABOVE = 30
@@ -28,8 +28,13 @@ _CASES = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def uses_search(agent: Agent) -> bool:
-    """Return whether the agent's model finds its tools by words."""
-    return agent.tool_search and len(agent.tools) > SEARCH_ABOVE
+    """Return whether the agent's model finds its tools by words, whatever its provider takes."""
+    return agent.tool_search and may_search(agent)
+
+
+def may_search(agent: Agent) -> bool:
+    """Return whether the agent has so many tools that its model may find them by words."""
+    return len(agent.tools) > SEARCH_ABOVE and agent.tool(SEARCH_TOOL) is None
 
 
 def search_tool(tools: Sequence[AnyTool]) -> AnyTool:
@@ -64,12 +69,26 @@ def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list
     """Return the tools that the next step's model is shown. With a search, in this order: Layover's own,
     hand-offs, a tool that it has to call, and those that it has found in this run."""
     if not uses_search(agent):
-        return [t.spec for t in (*agent.tools, *built_in)]
+        return [
+            t.spec for t in (*agent.tools, *built_in) if t.name != SEARCH_TOOL or t in agent.tools
+        ]
+    return [t.spec for t in (*built_in, *_shown(agent, state))]
+
+
+def searched(prompt: Prompt, search: ToolSpec, agent: Agent, state: RunState) -> Prompt:
+    """Return a prompt that has the tools of `specs_of` with a search, as hooks left them."""
+    specs = {spec.name: spec for spec in prompt.tools}
+    own = [spec for spec in prompt.tools if agent.tool(spec.name) is None]
+    shown = [specs[tool.name] for tool in _shown(agent, state) if tool.name in specs]
+    return prompt.model_copy(update={"tools": (*own, search, *shown)})
+
+
+def _shown(agent: Agent, state: RunState) -> list[AnyTool]:
+    """Return the agent's tools that a model sees that finds the others."""
     forced = agent.model_settings.tool_choice
     always = [t for t in agent.tools if t.handoff is not None or t.name == forced]
     names = dict.fromkeys(name for name in _found_in(state) if agent.tool(name) not in always)
-    late = [tool for name in names if (tool := agent.tool(name))]
-    return [t.spec for t in (*built_in, *always, *late)]
+    return [*always, *(tool for name in names if (tool := agent.tool(name)))]
 
 
 def _found_in(state: RunState) -> list[str]:

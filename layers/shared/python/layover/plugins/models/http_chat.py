@@ -28,7 +28,12 @@ from layover.plugins.models.first_bytes import (
     peek,
     reread,
 )
-from layover.plugins.models.refusals import refused_format, refused_settings, refuses_streams
+from layover.plugins.models.refusals import (
+    place_within,
+    refused_format,
+    refused_settings,
+    refuses_streams,
+)
 from layover.plugins.models.repetition import Repetition
 from layover.plugins.models.replies import decode
 from layover.plugins.models.retrying import Requests, Sleep, retrying
@@ -146,6 +151,7 @@ class HttpChat(ChatModel):
             try:
                 reply = await self._complete(prompt, request, on_delta, requests)
             except ModelError as error:
+                error.place = place_within(error, request)
                 unknown = self._unknown_fields(error, request)
                 settings = refused_settings(error, self._removable(prompt, request) - left_out)
                 if prompt.output is not None and self._has_format(request):

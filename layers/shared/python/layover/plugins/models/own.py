@@ -21,6 +21,7 @@ from layover.plugins.models.faults import (
     make_disconnect_fault,
     may_pass,
 )
+from layover.plugins.models.refusals import place_within
 from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.ports import ChatModel, Model, OnDelta, send_deltas
 from layover.values.prompt import Delta, Prompt, Reply, deltas_of
@@ -130,7 +131,9 @@ def _fault(error: Exception, name: str) -> ProviderFault:
     response = getattr(error, "response", None)
     status = _status(error) or _status(response)
     if status is not None:
-        return from_status(status, _body(error, response), _headers(response))
+        fault = from_status(status, _body(error, response), _headers(response))
+        fault.error.place = place_within(fault.error, ())
+        return fault
     if isinstance(error, OSError) or _is_called(error, _NETWORK_NAMES):
         fault = make_disconnect_fault(error, timeout=_is_called(error, _TIMEOUT_NAMES))
         fault.add(f" [model {name}]")

@@ -165,6 +165,7 @@ class Assembly:
             asked_model=self._asked_model,
             state=self._opaque.fields(),
             data=tuple(citations(self._sources)),
+            is_refusal=self._refused,
         )
         for _, other in sorted(self._others.items()):
             reply = _completed(reply, other.reply())

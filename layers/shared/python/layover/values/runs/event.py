@@ -91,6 +91,16 @@ class ModelFallback(BaseEvent):
     error: ErrorInfo
 
 
+class ToolsLeftOut(BaseEvent):
+    """A model's provider refuses tools by name, and the run goes on without them."""
+
+    type: Literal["tools-left-out"] = "tools-left-out"
+    step: int
+    model: str
+    tools: tuple[str, ...]
+    error: ErrorInfo
+
+
 class ModelRetry(BaseEvent):
     """A model's provider did not answer, and is asked again after a pause."""
 
@@ -385,6 +395,7 @@ Event = Annotated[
     | TurnStart
     | ModelFallback
     | ModelRetry
+    | ToolsLeftOut
     | LoopEvent
     | TextDelta
     | OutputDelta
@@ -417,6 +428,7 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `turn-start`: a step begins, or begins again: drop what its deltas said.
 - `model-fallback`: a model did not answer, and the step asks the next one.
 - `model-retry`: a model's provider did not answer, and is asked again after a pause.
+- `tools-left-out`: a model's provider refuses tools by name, and the run goes on without them.
 - `loop`: the agent made the same calls with the same results in so many steps, and ends.
 - `text-delta`, `reasoning-delta`, `tool-call-delta`: more of the answer, the thoughts, a call's arguments.
 - `output-delta`: the structured output as far as it has arrived; it replaces the one before.

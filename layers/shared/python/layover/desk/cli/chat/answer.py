@@ -116,6 +116,13 @@ class Answer:
         self._terminal.note(f"{event.json.get('from')} does not answer: {event.to} is asked")
 
     @show_change.register
+    def _leave_out(self, change: changes.ToolsRefused) -> None:
+        event = change.event
+        self._terminal.note(
+            f"{event.model} takes no request with {', '.join(event.tools)}: left out"
+        )
+
+    @show_change.register
     def _ask_again(self, change: changes.ModelAskedAgain) -> None:
         event: Any = change.event
         what = f"the model does not answer ({event.reason}): it is asked again"

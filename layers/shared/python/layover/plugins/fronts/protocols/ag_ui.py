@@ -47,6 +47,7 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.OutputGrew: "the text of the output is streamed, and the end has the output",
     changes.ModelChanged: "the protocol has no models",
     changes.ModelAskedAgain: "the protocol has no models",
+    changes.ToolsRefused: "the protocol has no models",
     changes.LoopEnded: "the end has the reason",
     changes.AgentChanged: "the conversation goes on at the same address",
     changes.AgentRedefined: "a matter of operators",

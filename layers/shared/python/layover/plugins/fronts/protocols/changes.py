@@ -18,6 +18,7 @@ from layover.values.runs.event import (
     ModelRetry,
     ToolCallApproval,
     ToolCallDecided,
+    ToolsLeftOut,
 )
 
 Kind = Literal["text", "reasoning"]
@@ -268,6 +269,13 @@ class ModelAskedAgain(NamedTuple):
     event: ModelRetry
 
 
+class ToolsRefused(NamedTuple):
+    """A model's provider refuses tools by name, and the run goes on without them."""
+
+    frame: FrameView
+    event: ToolsLeftOut
+
+
 class LoopEnded(NamedTuple):
     """An agent made the same calls with the same results again and again, and ends."""
 
@@ -341,6 +349,7 @@ Change = (
     | CallSettled
     | ModelChanged
     | ModelAskedAgain
+    | ToolsRefused
     | LoopEnded
     | AgentChanged
     | AgentRedefined

@@ -90,6 +90,7 @@ class ResponsesReply:
             asked_model=self._asked_model,
             state=_state(items),
             data=tuple(_data(items, text_parts)),
+            is_refusal=is_refusal,
         )
 
     def _plain(self, response: Json) -> list[Delta]:
