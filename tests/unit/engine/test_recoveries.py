@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent
+from layover import Agent, tool_from_schema
 from layover.engine.models.answers import ATTEMPTS, FORCED_ATTEMPTS, NotAnAnswer
 from layover.engine.models.plan import (
     MAX_REQUESTS,
@@ -22,9 +22,12 @@ from layover.engine.models.plan import (
     recovered,
     same_again,
     shorter,
+    with_search,
     without_refused_content,
+    without_refused_tools,
 )
 from layover.engine.models.refused_content import Omission, may_be_of_content
+from layover.engine.models.refused_tools import ToolsRefused, TooManyTools
 from layover.engine.prompter import Fit
 from layover.errors import (
     INVALID_RESPONSE,
@@ -53,7 +56,21 @@ DOWN = ModelError("overloaded", status=503)
 LATE = ModelError("no connection", type="APIConnectionError")
 BROKEN = ModelError("not JSON", type=INVALID_RESPONSE)
 NO_KEY = ModelError("wrong key", status=401, type="AuthenticationError")
-PROBLEMS = (EMPTY, UNFORCED, REFUSED, FILTERED, LONG, DOWN, LATE, BROKEN, NO_KEY)
+BAD_TOOL = ToolsRefused(ModelError("Invalid schema for function 'a'", status=400), ["a"])
+TOO_MANY = TooManyTools(ModelError("Too many tools", status=400), 128)
+PROBLEMS = (
+    EMPTY,
+    UNFORCED,
+    REFUSED,
+    FILTERED,
+    LONG,
+    DOWN,
+    LATE,
+    BROKEN,
+    NO_KEY,
+    BAD_TOOL,
+    TOO_MANY,
+)
 
 KEYS = [frozenset({f"file:{n}"}) for n in range(6)]
 OMISSIONS = [Omission(keys, keys) for keys in KEYS]
@@ -97,6 +114,30 @@ def test_content_is_left_out_in_the_order_of_the_trial_and_replies_count_anew() 
     assert second.trial is not None
     assert second.trial.omission == OMISSIONS[1]
     assert without_refused_content(second, REFUSED, FACTS) is None
+
+
+def test_a_tool_that_is_refused_by_name_is_left_out_once() -> None:
+    plan = without_refused_tools(replace(FIRST, unanswered=2), BAD_TOOL, FACTS)
+    assert plan == replace(FIRST, no_tools=frozenset("a"))
+    assert without_refused_tools(plan, BAD_TOOL, FACTS) is None
+    for problem in set(PROBLEMS) - {BAD_TOOL}:
+        assert without_refused_tools(FIRST, problem, FACTS) is None
+
+
+def test_a_model_with_too_many_tools_searches_them_once() -> None:
+    plan = with_search(replace(FIRST, unanswered=2), TOO_MANY, FACTS)
+    assert plan == replace(FIRST, searches=True)
+    assert with_search(plan, TOO_MANY, FACTS) is None
+    for problem in set(PROBLEMS) - {TOO_MANY}:
+        assert with_search(FIRST, problem, FACTS) is None
+
+
+def test_a_shorter_prompt_has_no_tool_that_was_refused_before() -> None:
+    plan = replace(FIRST, no_tools=frozenset("a"), searches=True)
+    for facts in (FACTS, RECALLING):
+        cut = shorter(plan, LONG, facts)
+        assert cut is not None
+        assert (cut.no_tools, cut.searches) == (frozenset("a"), True)
 
 
 def test_a_fault_during_a_trial_is_not_the_contents() -> None:
@@ -146,7 +187,7 @@ def test_the_next_model_gets_the_request_as_it_was_shortened() -> None:
 
 
 def test_in_every_order_of_faults_a_step_ends_and_this_is_the_longest() -> None:
-    """Without the limit, a step of three models would make 147 requests, and the provider's port would repeat
+    """Without the limit, a step of three models would make 165 requests, and the provider's port would repeat
     each up to six times."""
     longest: dict[Plan, int] = {}
 
@@ -168,7 +209,7 @@ def test_in_every_order_of_faults_a_step_ends_and_this_is_the_longest() -> None:
         longest[place] = most
         return most
 
-    assert requests(FIRST, frozenset()) == 147
+    assert requests(FIRST, frozenset()) == 165
 
 
 def with_trials(plan: Plan, problem: ModelError) -> Iterator[Plan]:
@@ -202,8 +243,14 @@ class Faulty(ChatModel):
         if isinstance(problem, NotAnAnswer):
             return say("").model_copy(update={"requests": made})
         again = type(problem)(problem.message, status=problem.status)
-        again.type, again.requests = problem.type, made
+        again.type, again.requests, again.place = problem.type, made, problem.place
         raise again
+
+
+def placed(place: str, message: str) -> ModelError:
+    error = ModelError(message, status=400)
+    error.place = place
+    return error
 
 
 FAULTS: Mapping[str, ModelError] = {
@@ -214,11 +261,18 @@ FAULTS: Mapping[str, ModelError] = {
     "down": DOWN,
     "late": LATE,
     "broken": BROKEN,
+    "bad tool": placed("tools[0].function.parameters", "Invalid schema"),
+    "too many": placed("tools", "Expected at most 31 tools"),
 }
+"""By a short name."""
+
+TOOLS = [
+    tool_from_schema(f"tool_{n}", "Does it.", {"type": "object"}, lambda **_: "") for n in range(40)
+]
 
 
 async def run_with(model: Faulty, *, stream: bool = False) -> Run:
-    agent = Agent("helper", model=["openai/a", "deepseek/b", "groq/c"])
+    agent = Agent("helper", model=["openai/a", "deepseek/b", "groq/c"], tools=TOOLS)
     return await Bench(agent, model).go(stream=stream)
 
 

@@ -270,6 +270,65 @@ async def test_a_filter_ends_the_run_as_filtered_and_the_thread_goes_on(stream: 
     assert "odd" not in words(world.model.prompts[1])
 
 
+def stopped(text: str = "", **more: Any) -> Reply:
+    """An answer with status 200 that a filter ended."""
+    return Reply(text=text, finish_reason="content-filter", **more)
+
+
+@pytest.mark.parametrize("partial", ["", "Well, first"])
+async def test_an_exchange_that_a_filter_ended_is_in_no_later_prompt(partial: str) -> None:
+    world = bench(lambda p: None, stopped(partial))
+    run = await world.go("something odd")
+    assert (run.status, run.finish_reason) == (Status.SUCCESS, FinishReason.CONTENT_FILTER)
+    assert run.text == partial
+    for text in ("Hello?", "And now?"):
+        assert (await world.go(text)).finish_reason is FinishReason.STOP
+        assert text in words(world.model.prompts[-1])
+        assert "odd" not in words(world.model.prompts[-1])
+        assert "Well" not in words(world.model.prompts[-1])
+    assert "could not be read" not in words(world.model.prompts[0])
+
+
+async def test_a_result_at_which_a_filter_ended_the_answer_is_in_no_later_prompt() -> None:
+    world = bench(lambda p: None, call("fetch", page="evil"), stopped())
+    await world.go("Fetch it")
+    await world.go("Hello?")
+    assert "evil" not in words(world.model.prompts[-1])
+
+
+async def test_another_model_gets_the_exchange_that_a_filter_ended() -> None:
+    world = bench(lambda p: None, stopped())
+    await world.go("something odd")
+    await world.go("Hello?", choice=RunChoice(model="other"))
+    assert "something odd" in words(world.model.prompts[-1])
+
+
+async def test_a_model_that_declines_in_words_may_be_asked_why() -> None:
+    world = bench(lambda p: None, stopped("I cannot help with that.", is_refusal=True))
+    await world.go("something odd")
+    await world.go("Why not?")
+    assert "something odd" in words(world.model.prompts[-1])
+    assert "I cannot help" in words(world.model.prompts[-1])
+
+
+@pytest.mark.parametrize("place", ["temperature", "tools", "tool_choice", "model"])
+async def test_a_refusal_of_something_else_than_content_is_asked_once(place: str) -> None:
+    error = fail("Invalid value", status=400)
+    error.place = place
+    world = bench(lambda p: error)
+    run = await world.go(about("What is on it?", SCAN))
+    assert run.error is not None
+    assert run.error.message == "Invalid value"
+    assert len(world.model.prompts) == 1
+
+
+async def test_a_refusal_at_a_message_is_one_of_its_content() -> None:
+    error = fail("Invalid image", status=400)
+    error.place = "messages[1].content[0].image_url"
+    world = bench(lambda p: error if files(p) else None)
+    assert (await world.go(about("What is on it?", SCAN))).status is Status.SUCCESS
+
+
 async def test_a_filter_that_refuses_a_result_lets_the_step_go_on_without_it() -> None:
     world = bench(refusing("the words of evil", filtered), call("fetch", page="evil"))
     run = await world.go("Fetch it")

@@ -196,6 +196,46 @@ def test_other_refusals_are_not_a_filters(status: int, message: str) -> None:
     assert not isinstance(fault.error, ContentFiltered | ContextLengthExceeded)
 
 
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (
+            {"message": "Invalid schema", "param": "tools[0].function.parameters"},
+            "tools[0].function.parameters",
+        ),
+        ({"message": "tools.1.custom.input_schema: no oneOf"}, "tools.1.custom.input_schema"),
+        (
+            {"message": "* GenerateContentRequest.tools[0].function_declarations[3].name: bad"},
+            "tools[0].function_declarations[3].name",
+        ),
+        (
+            {"message": "Value at 'toolConfig.tools.1.member.toolSpec.name' failed"},
+            "toolConfig.tools.1.member.toolSpec.name",
+        ),
+        ({"message": "messages.3.content.1.image: too many pixels"}, "messages.3.content.1.image"),
+        ({"message": "temperature: Input should be at most 1"}, "temperature"),
+        ({"message": "The model does not support tools. Use another."}, ""),
+        ({"message": "Error: no", "param": None}, ""),
+        ({"message": "Could not process the image: broken"}, ""),
+    ],
+)
+def test_an_error_names_its_place_in_the_request(error: Any, place: str) -> None:
+    assert from_status(400, {"error": error}, {}).error.place == place
+
+
+@pytest.mark.parametrize("name", ["moderation", "check_content_policy", "context_window_exceeded"])
+def test_the_name_of_a_refused_tool_is_no_filters_word(name: str) -> None:
+    message = f"Invalid schema for function '{name}': array schema missing items."
+    error = {
+        "message": message,
+        "param": "tools[1].function.parameters",
+        "code": "invalid_function_parameters",
+    }
+    fault = from_status(400, {"error": error}, {})
+    assert not isinstance(fault.error, ContentFiltered | ContextLengthExceeded)
+    assert fault.error.code == "invalid_function_parameters"
+
+
 def test_the_code_alone_says_that_a_prompt_is_too_long() -> None:
     body = {"error": {"message": "no", "code": "context_length_exceeded"}}
     assert isinstance(from_status(400, body, {}).error, ContextLengthExceeded)

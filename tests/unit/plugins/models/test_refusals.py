@@ -3,7 +3,7 @@
 import pytest
 
 from layover.errors import ModelError
-from layover.plugins.models.refusals import refused_settings
+from layover.plugins.models.refusals import place_within, refused_settings
 
 SETTINGS = frozenset(
     {
@@ -45,6 +45,25 @@ def refused(message: str, status: int = 400) -> set[str]:
 )
 def test_wrong_value_and_other_faults_leave_nothing_out(message: str) -> None:
     assert refused(message) == set()
+
+
+def placed(place: str, message: str, code: str = "") -> ModelError:
+    error = ModelError(message, status=400, type="BadRequestError")
+    error.place, error.code = place, code
+    return error
+
+
+def test_the_providers_own_fields_come_before_its_words() -> None:
+    words = "The value is wrong: top_p and temperature are two of a kind."
+    assert refused_settings(placed("seed", words, "unsupported_parameter"), SETTINGS) == {"seed"}
+    assert refused_settings(placed("seed", words, "invalid_value"), SETTINGS) == frozenset()
+    assert refused_settings(placed("", "Unsupported: 'temperature'"), SETTINGS) == {"temperature"}
+
+
+def test_a_place_counts_if_the_request_has_it() -> None:
+    assert place_within(placed("seed", "no"), {"seed", "messages"}) == "seed"
+    assert place_within(placed("tools[3].name", "no"), {}) == "tools[3].name"
+    assert place_within(placed("error", "no"), {"messages"}) == ""
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])

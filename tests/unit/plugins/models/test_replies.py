@@ -71,6 +71,8 @@ def test_a_choice_that_ends_in_an_error_is_one() -> None:
 def test_a_refusal_is_text_that_was_filtered() -> None:
     said = reply(chunk(refusal="I can"), chunk("stop", refusal="not"))
     assert (said.text, said.finish_reason) == ("I cannot", "content-filter")
+    assert said.is_refusal
+    assert not reply(chunk("content_filter")).is_refusal
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ class StepRequests:
         self.size = 0
         """The prompt's estimated tokens; 0: no model was asked."""
         self.told: list[Event] = []
-        """What happened on the way to the reply, to be journaled with the step."""
+        """Events of the way to the reply, to be journaled with the step."""
         self.left_out: dict[str, tuple[str, ...]] = {}
         """By model: what it could not read, as keys of `layover.context.left_out`."""
         self.windows: dict[str, int] = {}
