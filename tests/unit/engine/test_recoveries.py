@@ -15,6 +15,7 @@ from layover.engine.models.plan import (
     TRIES,
     Facts,
     Plan,
+    ToolsRefused,
     Trial,
     as_filtered,
     cause,
@@ -22,12 +23,10 @@ from layover.engine.models.plan import (
     recovered,
     same_again,
     shorter,
-    with_search,
+    with_fewer_tools,
     without_refused_content,
-    without_refused_tools,
 )
 from layover.engine.models.refused_content import Omission, may_be_of_content
-from layover.engine.models.refused_tools import ToolsRefused, TooManyTools
 from layover.engine.prompter import Fit
 from layover.errors import (
     INVALID_RESPONSE,
@@ -56,8 +55,8 @@ DOWN = ModelError("overloaded", status=503)
 LATE = ModelError("no connection", type="APIConnectionError")
 BROKEN = ModelError("not JSON", type=INVALID_RESPONSE)
 NO_KEY = ModelError("wrong key", status=401, type="AuthenticationError")
-BAD_TOOL = ToolsRefused(ModelError("Invalid schema for function 'a'", status=400), ["a"])
-TOO_MANY = TooManyTools(ModelError("Too many tools", status=400), 128)
+BAD_TOOL = ToolsRefused(ModelError("Invalid schema for function 'a'", status=400), frozenset("a"))
+TOO_MANY = ToolsRefused(ModelError("Too many tools", status=400), most=128)
 PROBLEMS = (
     EMPTY,
     UNFORCED,
@@ -117,19 +116,19 @@ def test_content_is_left_out_in_the_order_of_the_trial_and_replies_count_anew() 
 
 
 def test_a_tool_that_is_refused_by_name_is_left_out_once() -> None:
-    plan = without_refused_tools(replace(FIRST, unanswered=2), BAD_TOOL, FACTS)
+    plan = with_fewer_tools(replace(FIRST, unanswered=2), BAD_TOOL, FACTS)
     assert plan == replace(FIRST, no_tools=frozenset("a"))
-    assert without_refused_tools(plan, BAD_TOOL, FACTS) is None
-    for problem in set(PROBLEMS) - {BAD_TOOL}:
-        assert without_refused_tools(FIRST, problem, FACTS) is None
+    assert with_fewer_tools(plan, BAD_TOOL, FACTS) is None
+    for problem in set(PROBLEMS) - {BAD_TOOL, TOO_MANY}:
+        assert with_fewer_tools(FIRST, problem, FACTS) is None
 
 
 def test_a_model_with_too_many_tools_searches_them_once() -> None:
-    plan = with_search(replace(FIRST, unanswered=2), TOO_MANY, FACTS)
+    plan = with_fewer_tools(replace(FIRST, unanswered=2), TOO_MANY, FACTS)
     assert plan == replace(FIRST, searches=True)
-    assert with_search(plan, TOO_MANY, FACTS) is None
-    for problem in set(PROBLEMS) - {TOO_MANY}:
-        assert with_search(FIRST, problem, FACTS) is None
+    assert with_fewer_tools(plan, TOO_MANY, FACTS) is None
+    for problem in set(PROBLEMS) - {BAD_TOOL, TOO_MANY}:
+        assert with_fewer_tools(FIRST, problem, FACTS) is None
 
 
 def test_a_shorter_prompt_has_no_tool_that_was_refused_before() -> None:

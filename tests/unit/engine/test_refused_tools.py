@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from layover import Agent, tool, tool_from_schema
-from layover.engine.models.refused_tools import ToolsRefused, TooManyTools, as_refusal_of_tools
+from layover.engine.models.plan import ToolsRefused
+from layover.engine.models.refused_tools import as_refusal_of_tools
 from layover.errors import INVALID_RESPONSE, ModelError
 from layover.inmemory.model import call, fail, say
 from layover.ports import ChatModel, OnDelta
@@ -255,7 +256,7 @@ def test_a_refusal_of_their_number_says_how_many(
 ) -> None:
     tools = tuple(ToolSpec(name=f"t{n}", description="", parameters=ANY) for n in range(174))
     problem = as_refusal_of_tools(Prompt(model="m", tools=tools), placed(place, message))
-    assert (problem.most if isinstance(problem, TooManyTools) else None) == most
+    assert (problem.most if isinstance(problem, ToolsRefused) else None) == most
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, None), (500, None), (400, INVALID_RESPONSE)])

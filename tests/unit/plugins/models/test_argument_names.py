@@ -87,13 +87,10 @@ async def test_a_request_has_only_names_that_claude_takes(
 async def test_a_call_has_the_tools_own_names(
     server: FakeOpenAI, claude: AnthropicChat, stream: bool
 ) -> None:
-    reason = {"reason": "tool_use"}
-    answer = (
-        messages.stream(*messages.events(*CALLS, **reason))
-        if stream
-        else messages.message(*CALLS, **reason)
-    )
-    server.script([answer if stream else document(answer)])
+    if stream:
+        server.script([messages.stream(*messages.events(*CALLS, reason="tool_use"))])
+    else:
+        server.script([document(messages.message(*CALLS, reason="tool_use"))])
     deltas: list[Delta] = []
     reply = await claude.complete(PROMPT.model_copy(update={"stream": stream}), deltas.append)
     assert arguments(reply) == OWN

@@ -3,7 +3,8 @@
 import pytest
 
 from layover.errors import ModelError
-from layover.plugins.models.refusals import place_within, refused_settings
+from layover.plugins.models.refusals import refused_settings
+from layover.values.places import place_within
 
 SETTINGS = frozenset(
     {
@@ -61,9 +62,9 @@ def test_the_providers_own_fields_come_before_its_words() -> None:
 
 
 def test_a_place_counts_if_the_request_has_it() -> None:
-    assert place_within(placed("seed", "no"), {"seed", "messages"}) == "seed"
-    assert place_within(placed("tools[3].name", "no"), {}) == "tools[3].name"
-    assert place_within(placed("error", "no"), {"messages"}) == ""
+    assert place_within("seed", {"seed", "messages"}) == "seed"
+    assert place_within("tools[3].name", {}) == "tools[3].name"
+    assert place_within("error", {"messages"}) == ""
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500])

@@ -15,17 +15,6 @@ from layover.values.runs.usage import Usage
 Api = Literal["chat", "responses"]
 StopReason = Literal["stop", "length", "tool-calls", "content-filter"]
 
-FIELDS_OF_TOOLS = frozenset({"tools", "functions", "toolConfig"})
-"""Fields of providers' requests that have a prompt's tools."""
-FIELDS_OF_CONTENT = frozenset({"messages", "input", "contents", "system", "instructions", "prompt"})
-"""Those that have what is said."""
-
-
-def field_of(place: str) -> str:
-    """Return the field of a request in which a place is (`ModelError.place`)."""
-    return place.replace("[", ".").partition(".")[0]
-
-
 PROVIDER_TOOL, CITATIONS = "provider-tool", "citations"
 """Names of data parts: a call of a tool that the provider ran itself, and the sources of a text."""
 

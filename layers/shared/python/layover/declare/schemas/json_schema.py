@@ -80,7 +80,7 @@ def tidy(schema: Schema) -> Schema:
 def with_items(schema: Schema) -> Schema:
     """Return the schema of a list with `items`, and any other as it is: OpenAI refuses a list without."""
     kinds = schema.get("type")
-    is_list = kinds == "array" or (isinstance(kinds, list) and "array" in kinds)
+    is_list = "array" in (kinds if isinstance(kinds, list) else [kinds])
     return (
         {**schema, "items": {}} if is_list and not isinstance(schema.get("items"), dict) else schema
     )

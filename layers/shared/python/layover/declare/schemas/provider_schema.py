@@ -5,11 +5,12 @@ refuses is rewritten when it is asked (`layover.plugins.models.google_schema` an
 are checked by the schema as it was given: what a rewritten one cannot say is still demanded of a call."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from layover.declare.schemas.json_schema import merged, rooted, with_items
 from layover.declare.schemas.references import Schema, nested
+from layover.errors import DefinitionError
 
 MAX_JOINED = 200
 """Schemas that the root of one is joined from. References can make a small schema say billions of them."""
@@ -30,6 +31,20 @@ def provider_schema(schema: Schema) -> Schema:
     for _, each in nested(whole):
         each |= with_items(each)
     return whole
+
+
+def in_a_draft(schema: Schema, check: Callable[[Schema], None]) -> Schema:
+    """Return the schema if it is one in its draft, else in the words of a later one. `check` raises
+    DefinitionError, and so does this."""
+    try:
+        check(schema)
+    except DefinitionError:
+        newer = modern(schema)
+        if newer == schema:
+            raise
+        check(newer)
+        return newer
+    return schema
 
 
 def modern(schema: Schema) -> Schema:
@@ -106,13 +121,13 @@ class _Joiner:
 def _with_choices(whole: Schema, choices: Sequence[Schema], keyword: str) -> Schema:
     """Return an object's schema with the properties of all choices. Which of them go together is told in
     words."""
-    named: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
     for choice in choices:
         for name, each in choice.get("properties", {}).items():
-            schemas = named.setdefault(name, [])
+            schemas = by_name.setdefault(name, [])
             if each not in schemas:
                 schemas.append(each)
-    properties = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in named.items()}
+    properties = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in by_name.items()}
     in_all = [
         n
         for n in choices[0].get("required", ())
@@ -121,8 +136,8 @@ def _with_choices(whole: Schema, choices: Sequence[Schema], keyword: str) -> Sch
     result = merged({"properties": properties, "required": in_all}, whole)
     if "type" not in whole and all(choice.get("type") == "object" for choice in choices):
         result["type"] = "object"
-    if told := _told(choices, in_all, keyword):
-        result["description"] = "\n\n".join(filter(None, (whole.get("description"), told)))
+    if words := _choices_in_words(choices, in_all, keyword):
+        result["description"] = "\n\n".join(filter(None, (whole.get("description"), words)))
     return result if result.get("required") else _without_required(result)
 
 
@@ -130,7 +145,7 @@ def _without_required(schema: Schema) -> Schema:
     return {name: value for name, value in schema.items() if name != "required"}
 
 
-def _told(choices: Sequence[Schema], in_all: Sequence[str], keyword: str) -> str:
+def _choices_in_words(choices: Sequence[Schema], in_all: Sequence[str], keyword: str) -> str:
     """Return which arguments go together; empty if the choices do not differ in what they require."""
     sets = [[*_required(choice, in_all)] for choice in choices]
     texts = [*dict.fromkeys(", ".join(names) for names in sets)]

@@ -12,7 +12,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import is_object, strict
-from layover.declare.schemas.provider_schema import modern, provider_schema
 from layover.declare.schemas.references import Schema, self_contained
 from layover.declare.schemas.render import jsonable
 from layover.declare.tools.signature import Signature, ToolArgs, hints_of, is_context
@@ -140,7 +139,10 @@ def json_schema_signature(
     property, gets the arguments by name; one with a single other parameter gets them as a dict. Raises
     DefinitionError."""
     what = f"tool {tool!r}: "
-    own_schema = _checked(_as_json(json_schema, what), what)
+    # Loaded where a tool has such a schema.
+    from layover.declare.schemas.provider_schema import in_a_draft, provider_schema
+
+    own_schema = in_a_draft(_as_json(json_schema, what), lambda s: _check_schema(s, s, what))
     whole_schema = self_contained(own_schema, f"{what}schema: ")
     if whole_schema is not own_schema:
         _check_schema(whole_schema, own_schema, what)
@@ -180,20 +182,6 @@ def _as_json(json_schema: Any, what: str) -> Schema:
         schema: Schema = json.loads(json.dumps(dict(json_schema), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"{what}schema is not JSON: {error}") from error
-    return schema
-
-
-def _checked(schema: Schema, what: str) -> Schema:
-    """Return the schema if it is one in its draft, else in the words of a later draft. Raises
-    DefinitionError."""
-    try:
-        _check_schema(schema, schema, what)
-    except DefinitionError:
-        newer = modern(schema)
-        if newer == schema:
-            raise
-        _check_schema(newer, newer, what)
-        return newer
     return schema
 
 

@@ -4,6 +4,7 @@ what each of them is."""
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from layover.context.assembly import estimated_tokens
@@ -17,6 +18,7 @@ from layover.engine.models.plan import (
     MAX_REQUESTS,
     Facts,
     Plan,
+    ToolsRefused,
     Trial,
     cause,
     first_model,
@@ -29,26 +31,19 @@ from layover.engine.models.refused_content import (
     may_be_of_content,
     omissions,
 )
-from layover.engine.models.refused_tools import (
-    ToolsRefused,
-    TooManyTools,
-    as_refusal_of_tools,
-    remembered,
-    tool_keys,
-    without_tools,
-)
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.unused_replies import UnusedReplies
 from layover.engine.prompter import Prompter
-from layover.engine.tools.search import searched, uses_search
+from layover.engine.tools.search import uses_search
 from layover.engine.work import RunWork
 from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
 from layover.values.prompt import Delta, Prompt, Reply, ToolSpec, deltas_of
-from layover.values.runs.event import Event, ModelFallback, ToolsLeftOut
+from layover.values.runs.event import Event, ModelFallback
 from layover.values.runs.run import ErrorInfo
 
 if TYPE_CHECKING:
     from layover.engine.models.learned import Lesson
+    from layover.engine.models.refused_tools import StepTools
 
 logger = logging.getLogger("layover")
 
@@ -88,7 +83,11 @@ class StepRequests:
         """The tool that finds others, if the model is not shown it before it has too many tools."""
         self._unused = UnusedReplies(work)
         self._left = MAX_REQUESTS
-        self._plan = self._with_tools(Plan(first_model(models, work.state.steps), prompter.fit))
+        steps = work.state.steps
+        states = (step.message.provider_state for step in steps)
+        self._asks_of_tools = bool(work.runtime.most_tools) or any(s and s.left_out for s in states)
+        """True if a model may take fewer tools than the agent has."""
+        self._plan = self._with_tools(Plan(first_model(models, steps), prompter.fit))
         self._facts = Facts(0, False, len(models))
         self._lesson: Lesson | None = None
         """The lesson of the last prompt that was too long."""
@@ -134,10 +133,8 @@ class StepRequests:
         """Return the reply to the request. Raises ModelError, also for a reply that answers nothing."""
         plan, name = self._plan, self._models[self._plan.model]
         named_prompt = request.model_copy(update={"model": name, "max_requests": self._left})
-        named_prompt = without_tools(named_prompt, plan.no_tools)
-        searches = self._searches(named_prompt)
-        if searches is not None:
-            named_prompt = searched(named_prompt, searches, self._work.agent, self._work.state)
+        if self._asks_of_tools:
+            named_prompt = self._tools.narrow(named_prompt, plan)
         self.offered = frozenset(tool.name for tool in named_prompt.tools)
         if plan.is_filtered:
             self._note(named_prompt, input_keys(named_prompt, self._work.state.meta.input.id))
@@ -148,22 +145,25 @@ class StepRequests:
         try:
             reply = await self._complete(await self._attachments.loaded(prompt))
         except ModelError as error:
-            problem = as_refusal_of_tools(named_prompt, error)
-            if isinstance(problem, TooManyTools):
-                self._work.runtime.most_tools[name] = problem.most
-            elif plan.trial is None and may_be_of_content(problem):
+            self._asks_of_tools = True
+            problem = self._tools.problem(named_prompt, error)
+            if plan.trial is None and may_be_of_content(problem):
                 self._begin_trial(readable, problem)
             raise problem from error.__cause__
         if omission is not None and omission.blamed:
             self._note(prompt, omission.blamed)
         if self._lesson is not None and plan.shortened:
             self._lesson.end(name, plan.fit.budget)
-        if plan.no_tools or searches is not None:
-            self._remember_tools(named_prompt, searches=searches is not None)
+        self._remember(named_prompt, reply)
+        return reply
+
+    def _remember(self, prompt: Prompt, reply: Reply) -> None:
+        """Have later prompts be without what this one could not have, or should not have had."""
+        if self._asks_of_tools:
+            self._leave_out(prompt.model, self._tools.news(prompt, self._plan))
         if reply.finish_reason == "content-filter" and not reply.is_refusal:
             self._is_filtered = True
             self._note(prompt, exchange_keys(prompt, self._work.state.meta.input.id))
-        return reply
 
     async def _complete(self, prompt: Prompt) -> Reply:
         # Ids that an earlier attempt gave belong to calls that do not exist.
@@ -191,32 +191,19 @@ class StepRequests:
         await self._unused.add(read)
         raise missing
 
+    @cached_property
+    def _tools(self) -> "StepTools":
+        from layover.engine.models.refused_tools import StepTools
+
+        return StepTools(self._work, self._search)
+
     def _with_tools(self, plan: Plan) -> Plan:
         """Return the plan with what the run knows of the tools that its model takes."""
-        names, searches = self._remembered(self._models[plan.model])
-        return replace(plan, no_tools=names, searches=searches or self._search is None)
-
-    def _remembered(self, model: str) -> tuple[frozenset[str], bool]:
-        return remembered((step.message for step in self._work.state.steps), model)
-
-    def _searches(self, prompt: Prompt) -> ToolSpec | None:
-        """Return the tool by which the model finds others, if it has more than its provider takes."""
-        most = self._work.runtime.most_tools.get(prompt.model)
-        is_above = most is not None and len(prompt.tools) > most
-        return self._search if self._plan.searches or is_above else None
-
-    def _remember_tools(self, prompt: Prompt, *, searches: bool) -> None:
-        """Have the run's next steps ask without what this one had to leave out."""
-        names, known = self._remembered(prompt.model)
-        keys = tool_keys(self._plan.no_tools - names, searches=searches and not known)
-        if keys:
-            self._leave_out(prompt.model, keys)
-        if searches and not known:
-            facts = {"run_id": prompt.run_id, "agent": self._work.agent.name}
-            message = (
-                "%s takes fewer tools than the agent has: it finds them by words (tool_search)"
-            )
-            logger.warning(message, prompt.model, extra=facts)
+        return (
+            self._tools.with_earlier(plan, self._models[plan.model])
+            if self._asks_of_tools
+            else plan
+        )
 
     def _begin_trial(self, readable: Prompt, refusal: ModelError) -> None:
         """Note what the next requests leave out, and why the step ends if that does not help."""
@@ -256,20 +243,12 @@ class StepRequests:
                 )
             )
             plan = self._with_tools(plan)
-        if isinstance(problem, ToolsRefused) and plan.no_tools != failed.no_tools:
-            self._tell_refused(problem, plan.no_tools - failed.no_tools)
+        elif isinstance(problem, ToolsRefused) and plan.no_tools != failed.no_tools:
+            self.told.append(self._tools.event(problem, self._models[plan.model]))
         self._plan, self._prompter.fit = plan, plan.fit
         # Nothing of an answer comes before a provider says that the prompt is too long.
         if plan.fit == failed.fit and (plan.model == failed.model or self._streams):
             self._restart()
-
-    def _tell_refused(self, problem: ToolsRefused, names: frozenset[str]) -> None:
-        index, _ = self._work.state.next_key()
-        tools, model = tuple(sorted(names)), self._models[self._plan.model]
-        error, now = ErrorInfo.of(problem), self._work.clock.now()
-        self.told.append(ToolsLeftOut(at=now, step=index, model=model, tools=tools, error=error))
-        facts = {"run_id": self._work.state.run_id, "agent": self._work.agent.name}
-        logger.warning("%s refuses tools, left out: %s", model, ", ".join(tools), extra=facts)
 
     def left_out_behind(self, message_id: str) -> dict[str, tuple[str, ...]]:
         """Return `left_out` as the answer has it that gets this id: a filtered one is left out as well."""
@@ -279,7 +258,8 @@ class StepRequests:
         return {model: (*keys, own) for model, keys in self.left_out.items()}
 
     def _leave_out(self, model: str, keys: frozenset[str]) -> None:
-        self.left_out[model] = tuple(sorted({*self.left_out.get(model, ()), *keys}))
+        if keys:
+            self.left_out[model] = tuple(sorted({*self.left_out.get(model, ()), *keys}))
 
     def _note(self, prompt: Prompt, keys: frozenset[str]) -> None:
         self._leave_out(prompt.model, keys)

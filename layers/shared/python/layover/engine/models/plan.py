@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from layover.engine.models.answers import ATTEMPTS, FORCED_ATTEMPTS, NotAnAnswer
 from layover.engine.models.refused_content import Omission, may_be_of_content
-from layover.engine.models.refused_tools import ToolsRefused, TooManyTools
 from layover.engine.prompter import Fit
 from layover.errors import INVALID_RESPONSE, ContentFiltered, ContextLengthExceeded, ModelError
 from layover.values.runs.run import StepRecord
@@ -24,6 +23,17 @@ MAX_FALLBACKS_IN_A_ROW = 2
 """Steps that fell back in a row, after which the next one begins with the model that answered the last
 one."""
 _STATUSES_OF_OTHERS = frozenset({402, 404, 408, 429})
+
+
+class ToolsRefused(ModelError):
+    """A refusal of the tools of these names, or of their number: `most` is how many the provider takes."""
+
+    def __init__(
+        self, refusal: ModelError, names: frozenset[str] = frozenset(), most: int | None = None
+    ) -> None:
+        super().__init__(refusal.message, status=refusal.status, type=refusal.type)
+        self.requests, self.place, self.code = refusal.requests, refusal.place, refusal.code
+        self.names, self.most = names, most
 
 
 class Trial(NamedTuple):
@@ -89,18 +99,14 @@ def same_again(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
     return replace(plan, unanswered=unanswered, unforced=unforced)
 
 
-def without_refused_tools(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
-    """Leave out the tools that the provider refuses by name."""
-    if not isinstance(problem, ToolsRefused) or problem.names <= plan.no_tools:
+def with_fewer_tools(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
+    """Leave out the tools that the provider refuses by name, or have the model find its tools by words."""
+    if not isinstance(problem, ToolsRefused):
         return None
-    return replace(plan, no_tools=plan.no_tools | problem.names, unanswered=0, unforced=0)
-
-
-def with_search(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
-    """Have the model find its tools by words, where the provider takes fewer."""
-    if not isinstance(problem, TooManyTools) or plan.searches:
+    names, searches = plan.no_tools | problem.names, plan.searches or problem.most is not None
+    if (names, searches) == (plan.no_tools, plan.searches):
         return None
-    return replace(plan, searches=True, unanswered=0, unforced=0)
+    return replace(plan, no_tools=names, searches=searches, unanswered=0, unforced=0)
 
 
 def without_refused_content(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
@@ -144,8 +150,7 @@ def next_model(plan: Plan, problem: ModelError, facts: Facts) -> Plan | None:
 
 RECOVERIES: Sequence[Recovery] = (
     same_again,
-    without_refused_tools,
-    with_search,
+    with_fewer_tools,
     without_refused_content,
     as_filtered,
     shorter,

@@ -16,7 +16,7 @@ from layover.errors import (
     ModelError,
 )
 from layover.values.message import FilePart, Message, Role, ToolCallPart
-from layover.values.prompt import FIELDS_OF_CONTENT, Prompt, field_of
+from layover.values.prompt import Prompt
 
 OVERFLOW = 0.6
 """The part of the window above which a refusal without a known reason is one of length."""
@@ -87,7 +87,9 @@ def may_be_of_content(error: ModelError) -> bool:
     is_of_length = isinstance(error, ContextLengthExceeded)
     if is_of_length or error.type == INVALID_RESPONSE or _OF_ACCOUNT.search(error.message):
         return False
-    if error.place and field_of(error.place) not in FIELDS_OF_CONTENT:
+    from layover.values.places import is_of_content
+
+    if not is_of_content(error.place):
         return False
     is_routed_away = error.status == 404 and _NO_INPUT.search(error.message) is not None
     return error.status in _STATUSES or is_routed_away

@@ -12,7 +12,7 @@ from layover.declare.agent import Agent
 from layover.declare.tools.empty import note_if_empty
 from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.state import RunState
-from layover.values.prompt import Prompt, ToolSpec
+from layover.values.prompt import ToolSpec
 from layover.values.runs.run import SEARCH_TOOL, CallState
 
 SEARCH_ABOVE = 30
@@ -72,18 +72,10 @@ def specs_of(agent: Agent, built_in: Sequence[AnyTool], state: RunState) -> list
         return [
             t.spec for t in (*agent.tools, *built_in) if t.name != SEARCH_TOOL or t in agent.tools
         ]
-    return [t.spec for t in (*built_in, *_shown(agent, state))]
+    return [t.spec for t in (*built_in, *tools_in_view(agent, state))]
 
 
-def searched(prompt: Prompt, search: ToolSpec, agent: Agent, state: RunState) -> Prompt:
-    """Return a prompt that has the tools of `specs_of` with a search, as hooks left them."""
-    specs = {spec.name: spec for spec in prompt.tools}
-    own = [spec for spec in prompt.tools if agent.tool(spec.name) is None]
-    shown = [specs[tool.name] for tool in _shown(agent, state) if tool.name in specs]
-    return prompt.model_copy(update={"tools": (*own, search, *shown)})
-
-
-def _shown(agent: Agent, state: RunState) -> list[AnyTool]:
+def tools_in_view(agent: Agent, state: RunState) -> list[AnyTool]:
     """Return the agent's tools that a model sees that finds the others."""
     forced = agent.model_settings.tool_choice
     always = [t for t in agent.tools if t.handoff is not None or t.name == forced]

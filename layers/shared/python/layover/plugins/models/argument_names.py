@@ -4,7 +4,7 @@ wire, and their own again in its calls. Only names at the root of a tool's schem
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from layover.plugins.models.wire import safe_name
@@ -20,6 +20,21 @@ _TAKEN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
 _MAX_BASE = 60
 _UNNAMED = "argument"
+
+
+Ask = Callable[[Prompt, OnDelta | None], Awaitable[Reply]]
+
+
+async def ask_by_plain_names(prompt: Prompt, on_delta: OnDelta | None, ask: Ask) -> Reply:
+    """Return the reply to a prompt whose tools have plain names of arguments on the wire."""
+    names = names_of(prompt)
+    if not names:
+        return await ask(prompt, on_delta)
+    listener = HeldArguments(on_delta, names)
+    reply = await ask(with_names(prompt, names), listener.take if on_delta else None)
+    reply = with_own_names(reply, names)
+    await listener.tell(reply)
+    return reply
 
 
 def names_of(prompt: Prompt) -> Names:
@@ -66,18 +81,20 @@ class HeldArguments:
 
 def _renamed(schema: Mapping[str, Any]) -> dict[str, str]:
     own = list(schema.get("properties", {}))
-    taken = {name for name in own if _TAKEN.fullmatch(name)}
+    plain_names = {name for name in own if _TAKEN.fullmatch(name)}
     renamed: dict[str, str] = {}
     for name in own:
-        if name not in taken and name not in renamed:
-            renamed[name] = _free(_UNSAFE.sub("_", name).strip("_")[:_MAX_BASE] or _UNNAMED, taken)
-            taken.add(renamed[name])
+        if name not in plain_names and name not in renamed:
+            renamed[name] = _free(
+                _UNSAFE.sub("_", name).strip("_")[:_MAX_BASE] or _UNNAMED, plain_names
+            )
+            plain_names.add(renamed[name])
     return renamed
 
 
-def _free(base: str, taken: set[str]) -> str:
+def _free(base: str, plain_names: set[str]) -> str:
     name, number = base, 2
-    while name in taken:
+    while name in plain_names:
         name, number = f"{base}_{number}", number + 1
     return name
 

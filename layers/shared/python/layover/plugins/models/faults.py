@@ -13,7 +13,6 @@ from layover.errors import (
     ContextLengthExceeded,
     ModelError,
 )
-from layover.values.prompt import FIELDS_OF_TOOLS, field_of
 
 NOT_CONFIGURED = "ConfigurationError"
 """`error.type` of a provider that the deployment does not give what a request needs."""
@@ -79,11 +78,6 @@ _FILTERED = re.compile(
     re.I,
 )
 """The words in which providers say that a filter refused a request."""
-_PLACE = re.compile(
-    r"\b((?:tools|functions|toolConfig|messages|contents)(?:\[\d+\]|\.\w)[\w.\[\]-]*)"
-    r"|\A([a-z]\w*(?:\.\w+|\[\d+\])*)(?=: )"
-)
-"""The place in the request that a message names: one among others, or one that it begins with."""
 _GENERATION = "failed_generation"
 """The field of an error in which Groq gives back what its model said. It is not told: it is the user's."""
 _UNREAD = re.compile(r"tool_use_failed|(json_validate|output_parse)_failed", re.I)
@@ -242,30 +236,21 @@ def _fault(status: int | None, body: object, headers: Mapping[str, str]) -> Prov
     message = _message(body, status)
     if _is_unread(_details(body)):
         return unread(message, status)
-    fault = _by_words(status, body, headers, message)
-    fault.error.code, fault.error.place = _code(_details(body)), place_in(_details(body), message)
+    from layover.values.places import is_of_tools, place_in
+
+    details = _details(body)
+    place = place_in(details, message)
+    # Names of tools are the author's, or a stranger's: they say nothing about length and filters.
+    fault = _by_words(status, body, headers, message, "" if is_of_tools(place) else message)
+    code = details.get("code")
+    fault.error.code, fault.error.place = code if isinstance(code, str) else "", place
     return fault
 
 
-def place_in(details: Mapping[str, Any], message: str) -> str:
-    """Return the place in the request that an error is about; empty if it names none."""
-    if isinstance(param := details.get("param"), str) and param:
-        return param
-    named = _PLACE.search(message)
-    return (named[1] or named[2]) if named else ""
-
-
-def _code(details: Mapping[str, Any]) -> str:
-    return code if isinstance(code := details.get("code"), str) else ""
-
-
 def _by_words(
-    status: int | None, body: object, headers: Mapping[str, str], message: str
+    status: int | None, body: object, headers: Mapping[str, str], message: str, words: str
 ) -> ProviderFault:
-    details = _details(body)
-    codes = " ".join(_codes(details))
-    # Names of tools are the author's, or a stranger's: they say nothing about length and filters.
-    words = "" if field_of(place_in(details, message)) in FIELDS_OF_TOOLS else message
+    codes = " ".join(_codes(_details(body)))
     if status in _OF_LENGTH and (_TOO_LONG.search(codes) or _TOO_LONG.search(words)):
         return ProviderFault(ContextLengthExceeded(message, status=status), is_transient=False)
     if status in _OF_FILTERS and (_FILTERED.search(codes) or _FILTERED.search(words)):

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Container, Coroutine, Iterator
+from functools import partial
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -28,12 +29,7 @@ from layover.plugins.models.first_bytes import (
     peek,
     reread,
 )
-from layover.plugins.models.refusals import (
-    place_within,
-    refused_format,
-    refused_settings,
-    refuses_streams,
-)
+from layover.plugins.models.refusals import refused_format, refused_settings, refuses_streams
 from layover.plugins.models.repetition import Repetition
 from layover.plugins.models.replies import decode
 from layover.plugins.models.retrying import Requests, Sleep, retrying
@@ -125,23 +121,16 @@ class HttpChat(ChatModel):
         return reply
 
     async def _ask(self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests) -> Reply:
-        """Return one reply, with arguments by their own names."""
+        """Return one reply, with arguments by the tools' own names."""
         if not prompt.tools or not makers.takes_few_names(prompt.model):
-            return await self._ask_by_names(prompt, on_delta, requests)
+            return await self._ask_as_it_is(requests, prompt, on_delta)
         # Loaded for one maker's models.
-        from layover.plugins.models import argument_names
+        from layover.plugins.models.argument_names import ask_by_plain_names
 
-        if not (names := argument_names.names_of(prompt)):
-            return await self._ask_by_names(prompt, on_delta, requests)
-        held = argument_names.HeldArguments(on_delta, names)
-        prompt = argument_names.with_names(prompt, names)
-        reply = await self._ask_by_names(prompt, held.take if on_delta else None, requests)
-        reply = argument_names.with_own_names(reply, names)
-        await held.tell(reply)
-        return reply
+        return await ask_by_plain_names(prompt, on_delta, partial(self._ask_as_it_is, requests))
 
-    async def _ask_by_names(
-        self, prompt: Prompt, on_delta: OnDelta | None, requests: Requests
+    async def _ask_as_it_is(
+        self, requests: Requests, prompt: Prompt, on_delta: OnDelta | None
     ) -> Reply:
         """Return one reply, without what the model has refused so far and refuses now."""
         while True:
@@ -151,7 +140,9 @@ class HttpChat(ChatModel):
             try:
                 reply = await self._complete(prompt, request, on_delta, requests)
             except ModelError as error:
-                error.place = place_within(error, request)
+                from layover.values.places import place_within
+
+                error.place = place_within(error.place, request)
                 unknown = self._unknown_fields(error, request)
                 settings = refused_settings(error, self._removable(prompt, request) - left_out)
                 if prompt.output is not None and self._has_format(request):

@@ -21,7 +21,6 @@ from layover.plugins.models.faults import (
     make_disconnect_fault,
     may_pass,
 )
-from layover.plugins.models.refusals import place_within
 from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.ports import ChatModel, Model, OnDelta, send_deltas
 from layover.values.prompt import Delta, Prompt, Reply, deltas_of
@@ -132,7 +131,9 @@ def _fault(error: Exception, name: str) -> ProviderFault:
     status = _status(error) or _status(response)
     if status is not None:
         fault = from_status(status, _body(error, response), _headers(response))
-        fault.error.place = place_within(fault.error, ())
+        from layover.values.places import place_within
+
+        fault.error.place = place_within(fault.error.place, ())
         return fault
     if isinstance(error, OSError) or _is_called(error, _NETWORK_NAMES):
         fault = make_disconnect_fault(error, timeout=_is_called(error, _TIMEOUT_NAMES))

@@ -1,11 +1,10 @@
 """Refusals of settings: which fields of a request a provider says it does not take, in its own words."""
 
 import re
-from collections.abc import Container, Set
+from collections.abc import Set
 
 from layover.errors import INVALID_RESPONSE, ModelError
 from layover.plugins.models import wire
-from layover.values.prompt import FIELDS_OF_CONTENT, FIELDS_OF_TOOLS, field_of
 
 _FORMAT = re.compile(
     r"(response|output)[_ ]?(format|mime|config|schema)|json[_ ]?(schema|mode|object)|structured[_ ]?output"
@@ -68,12 +67,6 @@ _ALIASES = {
 """Other names of fields, for refusals that have none by its own name."""
 
 
-def place_within(error: ModelError, request: Container[str]) -> str:
-    """Return the place in the request that a refusal names; empty if the request has no such field."""
-    field = field_of(error.place)
-    return error.place if field in FIELDS_OF_TOOLS | FIELDS_OF_CONTENT or field in request else ""
-
-
 def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     """Return the settings that the provider says it does not take.
 
@@ -87,7 +80,7 @@ def refused_settings(error: ModelError, settings: Set[str]) -> frozenset[str]:
     if error.status not in (400, 422) and not is_routed_away:
         return frozenset()
     if _UNSUPPORTED.search(error.message) or _UNSUPPORTED.search(error.code):
-        if (field := field_of(error.place)) in settings:
+        if (field := error.place.partition(".")[0]) in settings:
             return frozenset({field})
         return _without_rival(_settings_in(error.message, settings), error.message)
     if _UNKNOWN_LEVEL.search(error.message):
