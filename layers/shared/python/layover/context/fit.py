@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from layover.context.results import without_files
 from layover.context.tokens import counted_tokens, total_tokens
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import StepRecord
@@ -19,6 +20,7 @@ _HEAD, _TAIL = 600, 200
 """Characters of a tool result that stay."""
 LONG_INPUT = 20_000
 """Characters of an earlier input above which it may be shortened."""
+_NO_ROOM = "left out, as the prompt is too long"
 _SHORTENED = "\n… shortened …\n"
 
 
@@ -42,9 +44,10 @@ class TooLong(Exception):
 
 
 def shorten(message: Message) -> Message:
-    """Return a tool's output, or a very long earlier input, as its head and tail. The result depends only on
-    the message."""
+    """Return a tool's output without its files, or a very long earlier input, as its head and tail. The
+    result depends only on the message."""
     if message.role is Role.TOOL and message.model_output is not None:
+        message = without_files(message, _NO_ROOM)
         text = _ends(message.model_output, _HEAD + _TAIL)
         return message.model_copy(update={"model_output": text, "token_count": None})
     if message.role is Role.USER and len(message.text) > LONG_INPUT:

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from layover.context.results import result_text
+from layover.context.results import result_text, shown_files, with_notes
 from layover.values.base import Json
 from layover.values.message import (
     FilePart,
@@ -16,6 +16,8 @@ from layover.values.message import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
+    named,
+    reference,
 )
 from layover.values.prompt import Prompt
 
@@ -70,14 +72,10 @@ def _without_unreadable(message: Message, keys: frozenset[str]) -> Message:
             note = f"[result: {UNREADABLE}]"
             return message.model_copy(update={"model_output": note, "token_count": None})
         return message.with_content((TextPart(text=f"[message: {UNREADABLE}]"),))
-    content = tuple(_note_file(part, keys) for part in message.content)
-    return message if content == message.content else message.with_content(content)
-
-
-def _note_file(part: Part, keys: frozenset[str]) -> Part:
-    if isinstance(part, FilePart) and file_key(part) in keys:
-        return TextPart(text=f"[file: {part.name or 'unnamed'}, {UNREADABLE}]")
-    return part
+    unreadable = [file for file in shown_files(message) if file_key(file) in keys]
+    if not unreadable:
+        return message
+    return with_notes(message, {reference(file): named(file, UNREADABLE) for file in unreadable})
 
 
 def _in_words(messages: Sequence[Message]) -> list[Message]:

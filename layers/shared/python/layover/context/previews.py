@@ -4,6 +4,7 @@ results are whole depends only on the messages up to the newest, so every proces
 import math
 from collections.abc import Sequence
 
+from layover.context.results import shown_files, without_files
 from layover.context.tokens import counted_tokens, with_token_count
 from layover.values.message import Message, Role
 from layover.values.runs.run import RESULT_TOOL
@@ -54,7 +55,7 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
     for message in messages:
         if message.role is Role.ASSISTANT:
             earlier = len(whole)
-        elif message.role is Role.TOOL and len(message.model_output or "") >= MIN_LENGTH:
+        elif message.role is Role.TOOL and is_long(message):
             whole.append((message.id, counted_tokens(message)))
             total += whole[-1][1]
         if total <= max_tokens:
@@ -69,10 +70,20 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
     return older
 
 
+def is_long(message: Message) -> bool:
+    """Return whether a result becomes a preview: it has many characters, or files."""
+    return len(message.model_output or "") >= MIN_LENGTH or bool(shown_files(message))
+
+
 def preview(message: Message) -> Message:
-    """Return a long result as its head and its tail. The preview depends only on the message."""
+    """Return a long result as its head and its tail, and without its files. The preview depends only on the
+    message."""
+    opens = f"{RESULT_TOOL} shows"
+    message = without_files(message, f"left out: {opens} it, id {message.id}")
     output = message.model_output or ""
+    if len(output) < MIN_LENGTH:
+        return with_token_count(message)
     count = len(output) - HEAD - TAIL
-    gap = f"… {count} characters left out: {RESULT_TOOL} shows them, id {message.id} …"
+    gap = f"… {count} characters left out: {opens} them, id {message.id} …"
     text = f"{output[:HEAD]}\n{gap}\n{output[-TAIL:]}"
     return with_token_count(message.model_copy(update={"model_output": text}))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from layover.context.repair import without_orphans
 from layover.context.tokens import with_token_count
 from layover.context.transcript import heard_by, step_messages
-from layover.values.message import Message, Role, TextPart
+from layover.values.message import FilePart, Message, Role, TextPart
 from layover.values.runs.run import CallRecord, StepRecord
 
 HEARD = (
@@ -78,8 +78,8 @@ def render_notices(messages: Sequence[Message]) -> list[Message]:
 
 
 def _shown_notice(message: Message) -> Message:
-    texts = tuple(part for part in message.content if isinstance(part, TextPart))
-    return message.with_content(texts, role=Role.USER)
+    shown = tuple(part for part in message.content if isinstance(part, TextPart | FilePart))
+    return message.with_content(shown, role=Role.USER)
 
 
 def _with_corrections(

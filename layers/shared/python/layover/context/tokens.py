@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from layover.context.results import shown_files
 from layover.values.message import FilePart, Message, ReasoningPart, TextPart, ToolCallPart
 from layover.values.tokens import CHARACTERS_A_TOKEN as CHARACTERS_A_TOKEN
 from layover.values.tokens import FILE_TOKENS, OVERHEAD
@@ -39,7 +40,8 @@ def message_tokens(message: Message) -> int:
     """Return the tokens of a message as a model reads it: counted once, when it is stored. Thoughts that no
     provider wants back are in no prompt."""
     if message.model_output is not None:
-        return OVERHEAD + estimate(message.model_output)
+        files = FILE_TOKENS * len(shown_files(message))
+        return OVERHEAD + estimate(message.model_output) + files
     state = message.provider_state
     thoughts = thought_tokens(message) if state is not None and state.fields else 0
     total = OVERHEAD + thoughts

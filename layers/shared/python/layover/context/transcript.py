@@ -247,7 +247,7 @@ def tool_message(step: StepRecord, slot: ToolMessageSlot, call: CallRecord | Non
         is_error=call.is_error,
         decision=DecisionNote.of(call.decision, call.votes) if call.decision else None,
     )
-    return message.with_content((part,), model_output=call.model_output)
+    return message.with_content((part, *call.files), model_output=call.model_output)
 
 
 def custom_message(step: StepRecord, slot: ToolMessageSlot, name: str, data: Any) -> Message:

@@ -37,7 +37,8 @@ def _withheld(message: Message) -> Message:
         note: tuple[Part, ...] = (TextPart(text=REFUSED),)
         return with_token_count(message.with_content(note))
     content = tuple(
-        part.model_copy(update={"result": WITHHELD}) if isinstance(part, ToolResultPart) else part
+        part.model_copy(update={"result": WITHHELD})
         for part in message.content
+        if isinstance(part, ToolResultPart)
     )
     return with_token_count(message.with_content(content, model_output=WITHHELD))

@@ -2,13 +2,14 @@
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from layover.batches import batched
+from layover.context.results import shown_files, with_notes
 from layover.files.store import Files
 from layover.values.file import IMAGES, bare_type, true_type
-from layover.values.message import FilePart, Message, Part, Role, TextPart
+from layover.values.message import FilePart, Message, Part, Role, TextPart, named
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import Input
 
@@ -51,8 +52,7 @@ class Attachments:
         """Return the prompt with the files' bytes in place of references. The same files give the same
         bytes. Raises RetryableError."""
         inputs = prompt.settings.inputs
-        users = [m for m in reversed(prompt.messages) if m.role is Role.USER]
-        parts = [part for m in users for part in m.content if _refers(part)]
+        parts = [part for m in reversed(prompt.messages) for part in _references(m)]
         if not parts:
             return prompt
         await self._ask_sizes([part for part in parts if _shows_bytes(part, inputs)])
@@ -122,16 +122,37 @@ def _refers(part: Part) -> TypeGuard[FilePart]:
     return isinstance(part, FilePart) and part.file_id is not None
 
 
+def _references(message: Message) -> list[FilePart]:
+    """Return the files of a message whose bytes are the run's to load."""
+    return [part for part in shown_files(message) if _refers(part)]
+
+
 def _replaced(messages: Sequence[Message], contents: Sequence[Part]) -> tuple[Message, ...]:
     """Return the messages with these parts in place of their files: the newest message has the first."""
     rest = iter(contents)
     replaced = [
-        m.with_content(tuple(next(rest) if _refers(part) else part for part in m.content))
-        if m.role is Role.USER and any(map(_refers, m.content))
+        _with_parts(m, {_id(part): next(rest) for part in parts})
+        if (parts := _references(m))
         else m
         for m in reversed(messages)
     ]
     return tuple(reversed(replaced))
+
+
+def _with_parts(message: Message, parts: Mapping[str, Part]) -> Message:
+    """Return the message with these parts in place of its files, by their ids. A file of a result keeps its
+    id, by which the result's text tells its place."""
+    is_result = message.role is Role.TOOL
+    loaded = {
+        id: part.model_copy(update={"file_id": id}) if is_result else part
+        for id, part in parts.items()
+        if isinstance(part, FilePart)
+    }
+    notes = {id: part.text for id, part in parts.items() if isinstance(part, TextPart)}
+    content = tuple(
+        loaded.get(_id(part), part) if _refers(part) else part for part in message.content
+    )
+    return with_notes(message.with_content(content), notes)
 
 
 def _id(part: FilePart) -> str:
@@ -173,8 +194,7 @@ def _encoded(data: bytes) -> list[str]:
 
 
 def _note(part: FilePart, more: str = "") -> TextPart:
-    text = ", ".join(t for t in (part.name or "unnamed", part.mime_type, more) if t)
-    return TextPart(text=f"[file: {text}]")
+    return TextPart(text=named(part, part.mime_type, more))
 
 
 def _takes(inputs: tuple[Input, ...], kind: str) -> bool:

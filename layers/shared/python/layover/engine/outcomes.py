@@ -7,10 +7,12 @@ from typing import Any
 from urllib.parse import quote
 
 from layover import logs
+from layover.context.results import mentioned
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.signature import ToolArgs
 from layover.declare.tools.tool import AnyTool
 from layover.engine.run_files import RunFiles
+from layover.values.message import FilePart
 from layover.values.runs.child import ChildRun
 from layover.values.runs.run import CallRecord, ErrorInfo
 
@@ -32,6 +34,8 @@ class Settled:
     result: Any
     model_output: str
     is_error: bool = False
+    files: tuple[FilePart, ...] = ()
+    """The files that the model is shown where its text names them."""
     custom: dict[str, Any] | None = None
     retry: bool = False
     """True if the tool asks for another attempt."""
@@ -92,13 +96,15 @@ async def limit_output(settled: Settled, call: CallRecord, run_files: RunFiles |
         return settled
     is_kept = run_files is not None and await run_files.keep_result(call, output)
     path = f"/runs/{call.run_id}/tool-calls/{quote(call.tool_call_id, safe='')}/result"
-    excerpt = {
+    excerpt: dict[str, Any] = {
         "_truncated": True,
         "head": output[:_EXCERPT],
         "tail": output[-_EXCERPT:],
         "original_chars": len(output),
         "url": path if is_kept else None,
     }
+    if files := mentioned(settled.files, output):
+        excerpt["files"] = [file.model_dump(mode="json", exclude_none=True) for file in files]
     return replace(settled, model_output=json.dumps(excerpt, ensure_ascii=False))
 
 

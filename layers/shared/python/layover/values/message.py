@@ -269,6 +269,16 @@ class DataPart(Value):
     data: Json
 
 
+def named(part: FilePart, *more: str | None) -> str:
+    """Return the text that names a file for a model. `more`: what else it says."""
+    return f"[file: {', '.join(filter(None, (part.name or 'unnamed', *more)))}]"
+
+
+def reference(part: FilePart) -> str:
+    """Return the file's id, or its address."""
+    return part.file_id or part.url or ""
+
+
 Part = Annotated[
     TextPart | ReasoningPart | ToolCallPart | ToolResultPart | FilePart | DataPart,
     Field(discriminator="type"),

@@ -13,7 +13,7 @@ from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
-from layover.declare.schemas.render import as_text, json_text, jsonable
+from layover.declare.schemas.render import json_text, jsonable
 from layover.declare.tools.approval import AfterDenial, Approval, Predicate
 from layover.declare.tools.iterators import walk, walk_async
 from layover.declare.tools.json_schema_signature import json_schema_signature
@@ -26,9 +26,11 @@ from layover.declare.tools.options import (
     options_of,
     takes,
 )
+from layover.declare.tools.parts import Parts, as_words, files_in
 from layover.declare.tools.signature import Signature, ToolArgs, caller_scope, read
 from layover.errors import ConfigurationError, DefinitionError
 from layover.values.decision import ApprovalRule, Risk
+from layover.values.message import FilePart
 from layover.values.prompt import ToolSpec
 
 P = ParamSpec("P", default=...)
@@ -241,13 +243,16 @@ class Tool(Generic[P, R]):
 
     def jsonable(self, result: Any) -> Any:
         """Return the raw result as events, lists and the journal keep it."""
-        return jsonable(result)
+        return jsonable(result.raw if isinstance(result, Parts) else result)
 
-    def model_output(self, result: Any) -> str:
-        """Return the text that the model reads: by `to_model_output`, else a string bare and the rest as
-        JSON."""
+    def model_output(self, value: Any, result: Any) -> tuple[str, tuple[FilePart, ...]]:
+        """Return the text that the model reads, by `to_model_output` if there is one, and the files that it
+        may show. `value`: the function's; `result`: its JSON."""
         shape = self.options.to_model_output
-        return as_text(result if shape is None else shape(result))
+        if shape is None:
+            return as_words(value, result), tuple(files_in(value))
+        shaped = shape(value)
+        return as_words(shaped), (*files_in(value), *files_in(shaped))
 
     async def message(self, args: ToolArgs, result: Any) -> dict[str, Any] | None:
         """Return `{"name", "data"}` of a custom message, if `to_message` makes one of this call."""

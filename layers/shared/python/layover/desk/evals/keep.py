@@ -42,7 +42,7 @@ def draft_case(
     case = draft.case
     case["input"] = _content(run["input"]["content"], draft)
     history = [
-        {"role": message["role"], "content": _content(message["content"], draft)}
+        {"role": message["role"], "content": _content(_of_case(message), draft)}
         for message in before
         if message["role"] in ("user", "assistant", "tool")
     ]
@@ -63,6 +63,13 @@ def draft_case(
         draft.remarks.append("the run is too long for one answer of the API: long values are cut")
     draft.remarks = list(dict.fromkeys(draft.remarks))
     return draft
+
+
+def _of_case(message: Json) -> list[Json]:
+    """Return the parts of a message that a case has: of a tool's, its result, which names its files."""
+    return [
+        p for p in message["content"] if message["role"] != "tool" or p["type"] == "tool_result"
+    ]
 
 
 def _name_of(message: Json) -> str:

@@ -7,6 +7,7 @@ from types import TracebackType
 
 from layover.context.call_ends import loop_events
 from layover.context.frames import notice_id, pending_notices
+from layover.context.results import mentioned
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime
@@ -113,7 +114,10 @@ class Background:
         child = outcome.child or call.child
         assert child is not None
         answer = ChildResult(
-            result=outcome.result, model_output=outcome.model_output, is_error=outcome.is_error
+            result=outcome.result,
+            model_output=outcome.model_output,
+            files=mentioned(outcome.files, outcome.model_output),
+            is_error=outcome.is_error,
         )
         changes = {
             "child": child.model_copy(update={"answer": answer}),
@@ -147,6 +151,6 @@ def _notice(call: CallRecord, state: RunState) -> Message:
         run_id=state.run_id,
         parent_id=state.newest_id(),
         role=Role.CUSTOM,
-        content=(DataPart(name=NOTICE, data=data), TextPart(text=text)),
+        content=(DataPart(name=NOTICE, data=data), *answer.files, TextPart(text=text)),
         created_at=state.next_time(child.ended_at),
     )

@@ -89,6 +89,8 @@ class NestedRuns:
         return Settled(
             result=result,
             model_output=json.dumps(result, ensure_ascii=False),
+            # What its tools made, where its answer names it.
+            files=tuple(file for step in steps for c in state.calls_of(step) for file in c.files),
             child=child.model_copy(update=changes),
         )
 

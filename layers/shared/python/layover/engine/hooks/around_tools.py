@@ -15,7 +15,8 @@ from layover.declare.hooks.base import (
     ToolResult,
     name_of,
 )
-from layover.declare.schemas.render import as_text, jsonable
+from layover.declare.schemas.render import jsonable
+from layover.declare.tools.parts import as_words, files_in
 from layover.engine.declines import Advice, declined_result
 from layover.engine.definition import tool_definition_of
 from layover.engine.exact_calls import approval_request
@@ -127,8 +128,8 @@ class AroundTools:
 
     def _outcome_of(self, answer: Any, ready: Ready) -> Settled | Suspension:
         if isinstance(answer, Answer):
-            value = jsonable(answer.value)
-            return Settled(result=value, model_output=as_text(value))
+            value, files = jsonable(answer.value), tuple(files_in(answer.value))
+            return Settled(value, as_words(answer.value, value), files=files)
         if isinstance(answer, Refuse):
             return declined_result(ready.tool.name, answer.reason, Advice.REFUSED)
         now = self._hooks.work.clock.now()
@@ -176,10 +177,13 @@ def _with(call: CallRecord, decisions: list[HookDecision]) -> CallRecord:
 def _changed(outcome: Settled, before: ToolResult, after: ToolResult) -> Settled:
     if after == before:
         return outcome
-    value, output = jsonable(after.value), after.model_output
-    if after.value != before.value and output == before.model_output:
-        output = as_text(value)
-    return replace(outcome, result=value, model_output=sanitise(output), is_error=after.is_error)
+    value, output, files = jsonable(after.value), after.model_output, outcome.files
+    if after.value != before.value:
+        files = (*files, *files_in(after.value))
+        if output == before.model_output:
+            output = as_words(after.value, value)
+    changes = {"result": value, "model_output": sanitise(output), "files": files}
+    return replace(outcome, **changes, is_error=after.is_error)
 
 
 def _text(reason: str | None) -> str | None:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 from layover.context.assembly import estimated_tokens
 from layover.context.fit import ASSUMED_WINDOW
 from layover.context.left_out import calls_key, file_key, text_key
+from layover.context.results import shown_files
 from layover.errors import (
     INVALID_RESPONSE,
     ContentFiltered,
     ContextLengthExceeded,
     ModelError,
 )
-from layover.values.message import FilePart, Message, Role, ToolCallPart
+from layover.values.message import Message, Role, ToolCallPart
 from layover.values.prompt import Prompt
 
 OVERFLOW = 0.6
@@ -97,7 +98,7 @@ def may_be_of_content(error: ModelError) -> bool:
 
 def _files(messages: Sequence[Message], error: str) -> Iterator[frozenset[str]]:
     """Yield the files that the provider names; else those that it has not read with success; then all."""
-    of_messages = [(m, p) for m in messages for p in m.content if isinstance(p, FilePart)]
+    of_messages = [(m, p) for m in messages for p in shown_files(m)]
     if not of_messages:
         return
     in_error = {file_key(p) for _, p in of_messages if p.url and p.url in error}

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from layover.declare.connection import ConsentNeeded
 from layover.declare.context import FormRequest, Retry, SuspendRequest, ToolContext
 from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
+from layover.declare.tools.parts import Parts
 from layover.declare.tools.tool import AnyTool
 from layover.engine.exact_calls import approval_request
 from layover.engine.isolation import TimedOut, isolate
@@ -107,10 +108,10 @@ async def shape(ready: Ready, value: Any, call: CallRecord) -> Settled:
     error."""
     try:
         result = ready.tool.jsonable(value)
-        # A shaper gets the function's value. Nobody else reads that twice: an iterator in it is used up.
-        shaped = value if ready.tool.options.to_model_output else result
-        output = ready.tool.model_output(shaped)
+        output, files = ready.tool.model_output(value, result)
+        if isinstance(value, Parts) and value.is_error:
+            return replace(failed(output), files=files, retry=True)
         custom = await isolate(ready.tool.message(ready.args, value))
     except Exception as error:
         return author_error(ready.tool.name, call, error)
-    return Settled(result=result, model_output=output, custom=custom)
+    return Settled(result=result, model_output=output, files=files, custom=custom)

@@ -8,14 +8,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from layover.context.previews import MIN_LENGTH
+from layover.context.results import mentioned, shown_files
 from layover.declare.agent import Agent
 from layover.declare.tools.empty import note_if_empty
+from layover.declare.tools.parts import Parts
 from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.outcomes import is_excerpt
 from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
 from layover.values.base import Json
-from layover.values.message import Message, ToolResultPart
+from layover.values.message import FilePart, Message, ToolResultPart
 from layover.values.runs.run import RESULT_TOOL
 
 PAGE = 20_000
@@ -40,6 +42,7 @@ class _Result:
     tool_call_id: str
     tool_name: str
     output: str
+    files: tuple[FilePart, ...] = ()
     args: Json = None
 
 
@@ -61,7 +64,9 @@ def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles
     ) -> Any:
         """Read the whole of an earlier tool result of which a part was left out. Repeats no call."""
         if id is None:
-            long_results = [r for r in _own_results(state) if len(r.output) >= MIN_LENGTH]
+            long_results = [
+                r for r in _own_results(state) if len(r.output) >= MIN_LENGTH or r.files
+            ]
             return [_entry(result) for result in long_results[-MAX_LISTED:]]
         results = (*_own_results(state), *_earlier_results(history))
         result = next((r for r in results if r.id == id), None)
@@ -69,7 +74,9 @@ def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles
             raise LookupError(
                 f"there is no result {id}: call {RESULT_TOOL} without an id for a list"
             )
-        return _page(result.id, await _whole(result, run_files), start)
+        page = _page(result.id, await _whole(result, run_files), start)
+        files = mentioned(result.files, page)
+        return Parts(page, [page], files=files) if files else page
 
     return read_result
 
@@ -79,7 +86,7 @@ def _own_results(state: RunState) -> Iterator[_Result]:
         for slot, call in zip(step.slots, state.calls_of(step), strict=True):
             if call.model_output is not None:
                 facts = (slot.message_id, call.run_id, call.tool_call_id, call.tool_name)
-                yield _Result(*facts, call.model_output, call.args)
+                yield _Result(*facts, call.model_output, call.files, call.args)
 
 
 def _earlier_results(history: Sequence[Message]) -> Iterator[_Result]:
@@ -87,7 +94,7 @@ def _earlier_results(history: Sequence[Message]) -> Iterator[_Result]:
         for part in message.content:
             if isinstance(part, ToolResultPart) and message.model_output is not None:
                 facts = (message.id, message.run_id or "", part.tool_call_id, part.tool_name)
-                yield _Result(*facts, message.model_output)
+                yield _Result(*facts, message.model_output, shown_files(message))
 
 
 def _entry(result: _Result) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from layover.plugins.models import wire
 from layover.plugins.models.call_ids import CallIds
-from layover.values.message import Message, ProviderState, Role
+from layover.values.message import Message, Part, ProviderState, Role
 from layover.values.prompt import Prompt, ToolSpec
 
 Body = dict[str, Any]
@@ -36,12 +36,16 @@ class Turns(ABC):
         wants back with it."""
         message = messages[at]
         if message.role is Role.USER:
-            self._say("user", list(self._user(message)))
+            self._say("user", list(self._user(message.content)))
         elif message.role is Role.ASSISTANT:
             answers = wire.answers(messages, at)
             ids = self._ids.of((c for c in message.tool_calls if c.tool_call_id in answers), state)
             self._say("assistant", self._assistant(message, ids, state))
-            self._say("user", [self._result(ids[call], _with_text(answers[call])) for call in ids])
+            results = [_with_text(answers[call]) for call in ids]
+            self._say("user", [*map(self._result, ids.values(), results)])
+            for result in results:
+                if result.parts and not self._takes_files(result):
+                    self._say("user", list(self._user(result.files_behind)))
 
     def whole(self) -> list[Body]:
         """Return the turns."""
@@ -65,7 +69,7 @@ class Turns(ABC):
         """Return a block of text."""
 
     @abstractmethod
-    def _user(self, message: Message) -> Iterable[Body]:
+    def _user(self, content: Sequence[Part]) -> Iterable[Body]:
         """Return the blocks of a user's message."""
 
     @abstractmethod
@@ -73,6 +77,10 @@ class Turns(ABC):
         self, message: Message, ids: Mapping[str, str], state: ProviderState | None
     ) -> list[Body]:
         """Return the blocks of an answer. `ids`: those of its calls that were answered, on the wire."""
+
+    @abstractmethod
+    def _takes_files(self, answer: wire.CallResult) -> bool:
+        """Return whether the block of a result may have files. If not, they stand behind all results."""
 
     @abstractmethod
     def _result(self, wire_id: str, answer: wire.CallResult) -> Body:

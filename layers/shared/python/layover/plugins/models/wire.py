@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from layover.context.results import result_text
+from layover.context.results import BEHIND, result_parts, result_text, shown_files
 from layover.plugins.models import makers, opaque
 from layover.plugins.models.call_ids import CallIds
 from layover.values.base import Json
 from layover.values.message import (
     FilePart,
     Message,
+    Part,
     ProviderState,
     Role,
     TextPart,
     ToolCallPart,
     ToolResultPart,
+    named,
 )
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 
@@ -33,6 +35,15 @@ class CallResult(NamedTuple):
 
     text: str
     is_error: bool
+    parts: Sequence[TextPart | FilePart] = ()
+    """The text in pieces, with its files between them; empty if it has none."""
+    tool_name: str = ""
+
+    @property
+    def files_behind(self) -> list[Part]:
+        """The files, with a text that says whose they are, for a place behind the results."""
+        files = [part for part in self.parts if isinstance(part, FilePart)]
+        return [TextPart(text=BEHIND.format(tool=self.tool_name)), *files] if files else []
 
 
 CallResults = Mapping[str, CallResult]
@@ -229,7 +240,7 @@ def messages(
         if m.role is Role.ASSISTANT:
             state = opaque.state_of(m, *provider_model) if m.provider_state else None
             messages += _assistant(m, answers(sendable, at), state, ids)
-        elif m.role is Role.USER and (content := _user_content(m)):
+        elif m.role is Role.USER and (content := _user_content(m.content)):
             messages.append({"role": "user", "content": content})
     if makers.is_mistral(*provider_model):
         messages = [*_answered(messages)]
@@ -325,7 +336,9 @@ def _assistant(
         result = answered[tool_call_id].text
         seen_text = result if result.strip() else NO_OUTPUT
         sent.append({"role": "tool", "tool_call_id": call_id, "content": seen_text})
-    return sent
+    # Results are texts on this wire.
+    files = [part for id in ids_by_call for part in answered[id].files_behind]
+    return [*sent, {"role": "user", "content": _user_content(files)}] if files else sent
 
 
 def answers(messages: Sequence[Message], at: int) -> CallResults:
@@ -337,7 +350,10 @@ def answers(messages: Sequence[Message], at: int) -> CallResults:
             break
         for part in message.content:
             if isinstance(part, ToolResultPart):
-                result[part.tool_call_id] = CallResult(result_text(message, part), part.is_error)
+                text = result_text(message, part)
+                is_loaded = any(file.url for file in shown_files(message))
+                parts = result_parts(message) if is_loaded else ()
+                result[part.tool_call_id] = CallResult(text, part.is_error, parts, part.tool_name)
     return result
 
 
@@ -368,9 +384,9 @@ def _sorted(value: Json) -> Any:
     return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
-def _user_content(message: Message) -> str | list[Body]:
-    """Return one string if the message has only text: not every server takes a list."""
-    parts = [p for p in map(_user_part, message.content) if p is not None]
+def _user_content(content: Sequence[Part]) -> str | list[Body]:
+    """Return one string if a message has only text: not every server takes a list."""
+    parts = [p for p in map(_user_part, content) if p is not None]
     if [p for p in parts if p["type"] != "text"]:
         return parts
     return "\n\n".join([p["text"] for p in parts])
@@ -413,7 +429,7 @@ def _audio_format(kind: str) -> str:
 def named_only(part: FilePart) -> str:
     """Return the text in the place of a file for which the wire has no part."""
     url = "" if (part.url or "").startswith("data:") else part.url
-    return f"[file: {', '.join(t for t in (part.name or 'unnamed', part.mime_type, url) if t)}]"
+    return named(part, part.mime_type, url)
 
 
 def is_image(url: str, mime_type: str) -> bool:

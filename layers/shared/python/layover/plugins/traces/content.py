@@ -49,7 +49,8 @@ def _parts(message: Message) -> list[dict[str, Any]]:
     if message.role is Role.TOOL:
         ids = [p.tool_call_id for p in message.content if p.type == "tool_result"]
         response = {"type": "tool_call_response", "id": ids[0] if ids else None}
-        return [{**response, "response": message.model_output}]
+        files = [part for file in message.content if (part := _part(file)) is not None]
+        return [{**response, "response": message.model_output}, *files]
     return [part for each in message.content if (part := _part(each)) is not None]
 
 

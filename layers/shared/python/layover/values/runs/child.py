@@ -5,7 +5,7 @@ from operator import not_
 from pydantic import Field
 
 from layover.values.base import Json, Time, Value, is_none
-from layover.values.message import Message
+from layover.values.message import FilePart, Message
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 
 
@@ -14,6 +14,7 @@ class ChildResult(Value):
 
     result: Json
     model_output: str
+    files: tuple[FilePart, ...] = Field(default=(), exclude_if=not_)
     is_error: bool = False
 
 

@@ -14,7 +14,7 @@ from layover.values.decision import Decision as Decision
 from layover.values.decision import DecisionKind as DecisionKind
 from layover.values.decision import Risk as Risk
 from layover.values.decision import Via as Via
-from layover.values.message import Message
+from layover.values.message import FilePart, Message
 from layover.values.note import Note
 from layover.values.runs.child import ChildRun
 from layover.values.runs.hooked import HookedCall, HookReply
@@ -184,6 +184,8 @@ class CallRecord(Value):
     """Earlier attempts' decisions, for audit."""
     result: Json = None
     model_output: str | None = None
+    files: tuple[FilePart, ...] = Field(default=(), exclude_if=not_)
+    """The files that its result shows to the model."""
     is_error: bool = False
     retry: bool = False
     """True if the tool asked for another attempt."""

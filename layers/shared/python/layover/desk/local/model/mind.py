@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from layover.context.rendering import HEARD
+from layover.context.results import BEHIND
 from layover.desk.local.model.background import entries, observations, summary
 from layover.desk.local.model.parse import arguments
 from layover.inmemory.model import BACKGROUND
@@ -85,7 +86,7 @@ class _Scene:
     """A conversation as it stands: the user's wish, and the calls made for it."""
 
     def __init__(self, messages: Sequence[Json], tools: Sequence[Json]) -> None:
-        messages = _in_the_order_of_the_run(messages)
+        messages = _in_the_order_of_the_run([m for m in messages if not _is_of_result(m)])
         question_at = max(
             (at for at, m in enumerate(messages) if m.get("role") == "user"), default=-1
         )
@@ -175,6 +176,11 @@ class _Scene:
             "I follow a few plain rules and found no tool that fits that. "
             f'Name what you want from {examples}, for example: "{_example(names)}".'
         )
+
+
+def _is_of_result(message: Json) -> bool:
+    """Return whether a user's message only has files of results, which no user sent."""
+    return message.get("role") == "user" and _text(message).startswith(BEHIND.partition("{")[0])
 
 
 def _in_the_order_of_the_run(messages: Sequence[Json]) -> list[Json]:

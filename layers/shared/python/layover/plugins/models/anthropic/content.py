@@ -7,7 +7,7 @@ from typing import Any
 from layover.plugins.models import opaque, wire
 from layover.plugins.models.call_ids import CallIds
 from layover.plugins.models.turns import DATA_URL, IS_A_FILE, Turns
-from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
+from layover.values.message import FilePart, Message, Part, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt
 
 Body = dict[str, Any]
@@ -72,8 +72,8 @@ class _Turns(Turns):
     def _text(self, text: str) -> Body:
         return {"type": TEXT, "text": text}
 
-    def _user(self, message: Message) -> Iterator[Body]:
-        blocks = [block for part in message.content for block in _part(part)]
+    def _user(self, content: Sequence[Part]) -> Iterator[Body]:
+        blocks = [block for part in content for block in _part(part)]
         yield from blocks
         if blocks and all(block["type"] == "document" for block in blocks):
             yield self._text(IS_A_FILE)
@@ -95,8 +95,15 @@ class _Turns(Turns):
         layout = [] if state is None else state.fields.get(CONTENT, [])
         return _as_it_came(message.text, in_order, layout, self._left_out)
 
+    def _takes_files(self, answer: wire.CallResult) -> bool:
+        # The API refuses an error with anything but text.
+        return not answer.is_error
+
     def _result(self, wire_id: str, answer: wire.CallResult) -> Body:
-        result: Body = {"type": "tool_result", "tool_use_id": wire_id, "content": answer.text}
+        content: str | list[Body] = answer.text
+        if answer.parts and self._takes_files(answer):
+            content = [block for part in answer.parts for block in _part(part)]
+        result: Body = {"type": "tool_result", "tool_use_id": wire_id, "content": content}
         if answer.is_error:
             result["is_error"] = True
         return result

@@ -1,14 +1,14 @@
 """Messages as Converse's turns: users and the assistant in alternation, each turn a list of blocks."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from layover.plugins.models import opaque, wire
 from layover.plugins.models.call_ids import CallIds
 from layover.plugins.models.family import Family
 from layover.plugins.models.turns import DATA_URL, IS_A_FILE, Turns
-from layover.values.message import FilePart, Message, ProviderState, Role, TextPart
+from layover.values.message import FilePart, Message, Part, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt
 
 Body = dict[str, Any]
@@ -80,10 +80,10 @@ class _Turns(Turns):
     def _text(self, text: str) -> Body:
         return {"text": text}
 
-    def _user(self, message: Message) -> Iterator[Body]:
+    def _user(self, content: Sequence[Part]) -> Iterator[Body]:
         """Yield a user's blocks. A document comes with a text: otherwise Converse refuses it."""
         texts = documents = 0
-        for part in message.content:
+        for part in content:
             if isinstance(part, TextPart) and part.text.strip():
                 texts += 1
                 yield self._text(part.text)
@@ -124,8 +124,16 @@ class _Turns(Turns):
             blocks.insert(thought[AT] + shift, {REASONING: block})
         return blocks
 
+    def _takes_files(self, answer: wire.CallResult) -> bool:
+        # Claude's and Nova's take both (botocore's model of `ToolResultContentBlock`), and Claude's take an
+        # error of text only.
+        return self._family.result_status and not answer.is_error
+
     def _result(self, wire_id: str, answer: wire.CallResult) -> Body:
-        result: Body = {"toolUseId": wire_id, "content": [{"text": answer.text}]}
+        content = [self._text(answer.text)]
+        if answer.parts and self._takes_files(answer):
+            content = list(self._user(answer.parts))
+        result: Body = {"toolUseId": wire_id, "content": content}
         if answer.is_error and self._family.result_status and "status" not in self._left_out:
             result["status"] = "error"
         return {"toolResult": result}

@@ -10,6 +10,7 @@ from layover.plugins.models.call_ids import CallIds
 from layover.values.message import (
     FilePart,
     Message,
+    Part,
     ProviderState,
     Role,
     TextPart,
@@ -122,7 +123,7 @@ def _items(messages: Sequence[Message], provider: str, provider_model: str) -> I
     ids = CallIds(provider, provider_model)
     for at, message in enumerate(sendable):
         if message.role is Role.USER:
-            if content := _user_content(message):
+            if content := _content(message.content):
                 yield {"role": "user", "content": content}
         elif message.role is Role.ASSISTANT:
             state = opaque.state_of(message, provider, provider_model)
@@ -141,7 +142,8 @@ def _assistant(
         items = _as_it_came(message.text, calls, state.fields.get(OUTPUT) or ())
     yield from _anew(message.text, calls) if items is None else items
     for tool_call_id, call_id in ids_by_call.items():
-        output = answered[tool_call_id].text
+        answer = answered[tool_call_id]
+        output = _content(answer.parts) if answer.parts else answer.text
         yield {"type": "function_call_output", "call_id": call_id, "output": output}
 
 
@@ -193,14 +195,14 @@ def _call(call: ToolCallPart, call_id: str) -> Body:
     }
 
 
-def _user_content(message: Message) -> str | list[Body]:
-    parts = [p for p in map(_user_part, message.content) if p is not None]
+def _content(content: Sequence[Part]) -> str | list[Body]:
+    parts = [p for p in map(_input_part, content) if p is not None]
     if all(p["type"] == "input_text" for p in parts):
         return "\n\n".join(p["text"] for p in parts)
     return parts
 
 
-def _user_part(part: object) -> Body | None:
+def _input_part(part: object) -> Body | None:
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text} if part.text else None
     return _file(part) if isinstance(part, FilePart) else None
