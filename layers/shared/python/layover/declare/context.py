@@ -414,7 +414,8 @@ class ToolContext(Generic[Deps, Resumed]):
         return await self._need("token").token(connection, rejected)
 
     async def save_file(self, name: str, mime_type: str, data: bytes) -> FilePart:
-        """Store a file of the run's owner. The returned part may be a tool's result or part of a message.
+        """Store a file of the run's owner. The returned part may be a tool's result, or in one: the model is
+        shown it (docs/behaviour.md#files-of-results).
 
         Args:
             name: The file's name, as the owner sees it.

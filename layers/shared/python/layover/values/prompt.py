@@ -81,7 +81,8 @@ class Prompt(Value):
         model: The model's name; for a model of one's own, its `name`.
         system: The system message; None: none.
         messages: The thread as the model is to see it, oldest first: without calls that have no result. Of a
-            tool's message, `model_output` wins over the result.
+            tool's message, `model_output` wins over the result, and names the files that stand behind the
+            result in the message's content.
         tools: Tools that the model may call.
         output: The structured output that the answer's text is to be; None: any text.
         stream: Whether somebody follows the answer.

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from layover import Agent, ErrorInfo, MarkUntrusted, Result, mcp, tool
+from layover import Agent, ErrorInfo, MarkUntrusted, Result, TextPart, mcp, tool
+from layover.context.results import result_parts
 from layover.plugins.reach.mcp import guard
 from layover.plugins.reach.mcp.servers import MAX_SESSIONS
 from layover.testing import ScriptedModel, call, calls, say, tool_results
@@ -716,3 +717,74 @@ async def test_image_of_a_result_becomes_a_file_of_the_user() -> None:
     (file,) = value["files"]
     assert file["mime_type"] == "image/png"
     assert file["file_id"]
+
+
+def parts_of(model: ScriptedModel) -> list[str]:
+    """What the model gets of the newest result, in its order: texts, and types of files."""
+    parts = result_parts(model.turns[-1].messages[-1])
+    return [part.text if isinstance(part, TextPart) else str(part.mime_type) for part in parts]
+
+
+async def test_model_is_shown_texts_pictures_and_links_in_their_order() -> None:
+    blob = {"uri": "file:///a.pdf", "mimeType": "application/pdf", "blob": "JVBERi0xLjQ="}
+    content = [
+        {"type": "text", "text": "Before."},
+        {"type": "image", "mimeType": "image/png", "data": "cGl4ZWxz"},
+        {"type": "resource_link", "uri": "https://a.example/7", "name": "Shelf"},
+        {"type": "resource", "resource": blob},
+        {"type": "text", "text": "After."},
+    ]
+    on = {"tools/call": lambda _: {"content": content}}
+    async with serving(ScriptedServer(FIND, on=on)) as server:
+        _, model = await find(server, trusted=True)
+        before, image, link, pdf, after = parts_of(model)
+    assert before.startswith("Before.\n\n[file: image, image/png, file_")
+    assert (image, pdf, after) == ("image/png", "application/pdf", "After.")
+    assert link.startswith("Shelf: https://a.example/7\n\n[file: a.pdf, application/pdf, file_")
+
+
+@pytest.mark.parametrize("error", [{}, {"isError": True}], ids=["result", "error"])
+async def test_model_reads_words_and_data_and_sees_the_picture(error: dict[str, Any]) -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "cGl4ZWxz"}
+    answer = text("Return one first.", structuredContent={"code": 17}, **error)
+    answer["content"].append(image)
+    async with serving(ScriptedServer(FIND, on={"tools/call": lambda _: answer})) as server:
+        result, model = await find(server)
+    assert "Return one first." in shown(model)
+    assert '{"code":17}' in shown(model)
+    assert parts_of(model)[1] == "image/png"
+    (value,) = tool_results(result)
+    if not error:
+        assert (value["result"], value["text"]) == ({"code": 17}, "Return one first.")
+
+
+HITS = {"hits": [{"id": 7, "title": "Walden"}, {"id": 9, "title": "Emma"}], "status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "data"),
+    [
+        ([json.dumps(HITS, indent=2)], HITS),
+        ([json.dumps(HITS["hits"])], HITS),
+        ([json.dumps(each, indent=1) for each in HITS["hits"]], HITS),
+        (["It is on its way."], {"result": "It is on its way."}),
+        (["42"], {"result": 42}),
+        ([""], HITS),
+    ],
+    ids=["data", "a field", "its items", "a text", "a number", "nothing"],
+)
+async def test_what_words_and_data_both_say_is_told_once(texts: list[str], data: Any) -> None:
+    answer = text("", structuredContent=data)
+    answer["content"] = [{"type": "text", "text": each} for each in texts]
+    async with serving(ScriptedServer(FIND, on={"tools/call": lambda _: answer})) as server:
+        result, model = await find(server, trusted=True)
+    assert tool_results(result) == [data]
+    assert json.loads(shown(model)) == data
+
+
+async def test_file_that_only_a_servers_data_name_is_shown_to_nobody() -> None:
+    file = {"type": "file", "file_id": "file_1", "name": "a.png", "mime_type": "image/png"}
+    answer = text("[file: a.png, image/png, file_1]", structuredContent={"files": [file]})
+    async with serving(ScriptedServer(FIND, on={"tools/call": lambda _: answer})) as server:
+        _, model = await find(server)
+    assert len(model.turns[-1].messages[-1].content) == 1
