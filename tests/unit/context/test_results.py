@@ -7,11 +7,13 @@ import pytest
 from layover.context.fit import shorten
 from layover.context.left_out import UNREADABLE, file_key, text_key, without
 from layover.context.previews import MIN_LENGTH, older_results, preview
-from layover.context.results import mentioned, shown_files, with_notes
-from layover.context.tokens import FILE_TOKENS, message_tokens
+from layover.context.result_files import with_notes
+from layover.context.results import files_in_text, shown_files
+from layover.context.tokens import message_tokens
 from layover.context.withheld import for_models
 from layover.values.message import FilePart, Message, Role, ToolResultPart
 from layover.values.prompt import Prompt
+from layover.values.tokens import FILE_TOKENS
 from support.wire_messages import asks, message, user
 
 RED = FilePart(file_id="file_1", name="red.png", mime_type="image/png")
@@ -28,7 +30,7 @@ def shows(text: str = TEXT, *files: FilePart, **more: Any) -> Message:
 def test_file_that_the_text_does_not_name_is_not_shown() -> None:
     assert shown_files(shows("[withheld]")) == ()
     assert shown_files(shows(TEXT, BLUE, RED)) == (RED,)
-    assert mentioned([FilePart()], "anything") == ()
+    assert files_in_text([FilePart()], "anything") == ()
 
 
 def test_file_that_a_result_has_twice_is_shown_once() -> None:

@@ -18,7 +18,7 @@ def output_of(result: Any) -> str:
         """Look."""
         return result
 
-    return look.model_output(look())
+    return look.show(look())[0]
 
 
 @pytest.mark.parametrize("result", [None, "", [], ()])

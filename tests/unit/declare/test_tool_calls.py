@@ -328,21 +328,21 @@ def output_of(**options: Any) -> Tool:
 
 def test_a_text_goes_to_the_model_bare_and_the_rest_as_json() -> None:
     made = output_of()
-    assert made.model_output("so\nit is") == "so\nit is"
-    assert made.model_output(Line(sku="a", price=Decimal(1))) == '{"sku":"a","price":"1"}'
-    assert made.model_output(None) == "null"
+    assert made.show("so\nit is")[0] == "so\nit is"
+    assert made.show(Line(sku="a", price=Decimal(1)))[0] == '{"sku":"a","price":"1"}'
+    assert made.show(None)[0] == "null"
 
 
 def test_to_model_output_shapes_what_the_model_sees_alone() -> None:
     made = output_of(to_model_output=lambda result: {"n": len(result)})
-    assert made.model_output([1, 2]) == '{"n":2}'
+    assert made.show([1, 2])[0] == '{"n":2}'
     assert made.jsonable([1, 2]) == [1, 2]
 
 
 def test_a_to_model_output_that_raises_is_heard() -> None:
     made = output_of(to_model_output=lambda result: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        made.model_output("x")
+        made.show("x")
 
 
 async def test_to_message_gets_the_result_or_the_arguments_too() -> None:

@@ -17,7 +17,7 @@ from layover import (
     ToolResult,
     tool,
 )
-from layover.context.results import result_parts
+from layover.context.result_files import result_parts
 from layover.engine.attachments import MAX_PROMPT_BYTES, MAX_TEXT_BYTES
 from layover.errors import ModelError
 from layover.files.store import Files

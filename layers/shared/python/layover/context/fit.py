@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from layover.context.results import without_files
 from layover.context.tokens import counted_tokens, total_tokens
 from layover.values.message import Message, Role, TextPart
 from layover.values.runs.run import StepRecord
@@ -47,8 +46,11 @@ def shorten(message: Message) -> Message:
     """Return a tool's output without its files, or a very long earlier input, as its head and tail. The
     result depends only on the message."""
     if message.role is Role.TOOL and message.model_output is not None:
-        message = without_files(message, _NO_ROOM)
-        text = _ends(message.model_output, _HEAD + _TAIL)
+        if len(message.content) > 1:
+            from layover.context.result_files import without_files  # Few results have files.
+
+            message = without_files(message, _NO_ROOM)
+        text = _ends(message.model_output or "", _HEAD + _TAIL)
         return message.model_copy(update={"model_output": text, "token_count": None})
     if message.role is Role.USER and len(message.text) > LONG_INPUT:
         files = [p for p in message.content if not isinstance(p, TextPart)]

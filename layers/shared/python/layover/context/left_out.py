@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from layover.context.results import result_text, shown_files, with_notes
+from layover.context.results import result_text, shown_files
 from layover.values.base import Json
 from layover.values.message import (
     FilePart,
@@ -16,7 +16,7 @@ from layover.values.message import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    named,
+    name_file,
     reference,
 )
 from layover.values.prompt import Prompt
@@ -75,7 +75,11 @@ def _without_unreadable(message: Message, keys: frozenset[str]) -> Message:
     unreadable = [file for file in shown_files(message) if file_key(file) in keys]
     if not unreadable:
         return message
-    return with_notes(message, {reference(file): named(file, UNREADABLE) for file in unreadable})
+    from layover.context.result_files import with_notes
+
+    return with_notes(
+        message, {reference(file): name_file(file, UNREADABLE) for file in unreadable}
+    )
 
 
 def _in_words(messages: Sequence[Message]) -> list[Message]:

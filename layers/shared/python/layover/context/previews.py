@@ -4,7 +4,6 @@ results are whole depends only on the messages up to the newest, so every proces
 import math
 from collections.abc import Sequence
 
-from layover.context.results import shown_files, without_files
 from layover.context.tokens import counted_tokens, with_token_count
 from layover.values.message import Message, Role
 from layover.values.runs.run import RESULT_TOOL
@@ -72,14 +71,17 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
 
 def is_long(message: Message) -> bool:
     """Return whether a result becomes a preview: it has many characters, or files."""
-    return len(message.model_output or "") >= MIN_LENGTH or bool(shown_files(message))
+    return len(message.model_output or "") >= MIN_LENGTH or len(message.content) > 1
 
 
 def preview(message: Message) -> Message:
     """Return a long result as its head and its tail, and without its files. The preview depends only on the
     message."""
     opens = f"{RESULT_TOOL} shows"
-    message = without_files(message, f"left out: {opens} it, id {message.id}")
+    if len(message.content) > 1:
+        from layover.context.result_files import without_files
+
+        message = without_files(message, f"left out: {opens} it, id {message.id}")
     output = message.model_output or ""
     if len(output) < MIN_LENGTH:
         return with_token_count(message)

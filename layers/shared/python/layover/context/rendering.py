@@ -78,8 +78,8 @@ def render_notices(messages: Sequence[Message]) -> list[Message]:
 
 
 def _shown_notice(message: Message) -> Message:
-    shown = tuple(part for part in message.content if isinstance(part, TextPart | FilePart))
-    return message.with_content(shown, role=Role.USER)
+    content = tuple(part for part in message.content if isinstance(part, TextPart | FilePart))
+    return message.with_content(content, role=Role.USER)
 
 
 def _with_corrections(

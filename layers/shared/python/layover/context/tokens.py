@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from layover.context.results import shown_files
 from layover.values.message import FilePart, Message, ReasoningPart, TextPart, ToolCallPart
 from layover.values.tokens import CHARACTERS_A_TOKEN as CHARACTERS_A_TOKEN
 from layover.values.tokens import FILE_TOKENS, OVERHEAD
@@ -40,8 +39,8 @@ def message_tokens(message: Message) -> int:
     """Return the tokens of a message as a model reads it: counted once, when it is stored. Thoughts that no
     provider wants back are in no prompt."""
     if message.model_output is not None:
-        files = FILE_TOKENS * len(shown_files(message))
-        return OVERHEAD + estimate(message.model_output) + files
+        total = OVERHEAD + estimate(message.model_output)
+        return total if len(message.content) < 2 else total + _file_tokens(message)
     state = message.provider_state
     thoughts = thought_tokens(message) if state is not None and state.fields else 0
     total = OVERHEAD + thoughts
@@ -53,3 +52,9 @@ def message_tokens(message: Message) -> int:
         elif isinstance(part, FilePart):
             total += FILE_TOKENS
     return total
+
+
+def _file_tokens(message: Message) -> int:
+    from layover.context.results import shown_files  # Few results have files.
+
+    return FILE_TOKENS * len(shown_files(message))

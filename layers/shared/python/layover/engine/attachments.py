@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from layover.batches import batched
-from layover.context.results import shown_files, with_notes
+from layover.context.results import shown_files
 from layover.files.store import Files
 from layover.values.file import IMAGES, bare_type, true_type
-from layover.values.message import FilePart, Message, Part, Role, TextPart, named
+from layover.values.message import FilePart, Message, Part, Role, TextPart, name_file
 from layover.values.prompt import Prompt
 from layover.values.runs.model_settings import Input
 
@@ -142,6 +142,8 @@ def _replaced(messages: Sequence[Message], contents: Sequence[Part]) -> tuple[Me
 def _with_parts(message: Message, parts: Mapping[str, Part]) -> Message:
     """Return the message with these parts in place of its files, by their ids. A file of a result keeps its
     id, by which the result's text tells its place."""
+    from layover.context.result_files import with_notes
+
     is_result = message.role is Role.TOOL
     loaded = {
         id: part.model_copy(update={"file_id": id}) if is_result else part
@@ -194,7 +196,7 @@ def _encoded(data: bytes) -> list[str]:
 
 
 def _note(part: FilePart, more: str = "") -> TextPart:
-    return TextPart(text=named(part, part.mime_type, more))
+    return TextPart(text=name_file(part, part.mime_type, more))
 
 
 def _takes(inputs: tuple[Input, ...], kind: str) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 from layover import logs
-from layover.context.results import mentioned
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.signature import ToolArgs
 from layover.declare.tools.tool import AnyTool
@@ -35,7 +34,7 @@ class Settled:
     model_output: str
     is_error: bool = False
     files: tuple[FilePart, ...] = ()
-    """The files that the model is shown where its text names them."""
+    """The files that the model is shown if its text names them."""
     custom: dict[str, Any] | None = None
     retry: bool = False
     """True if the tool asks for another attempt."""
@@ -45,6 +44,15 @@ class Settled:
     """The failure that ends the run once the call is settled."""
     denial: str | None = None
     """The id of the denied call whose denial this is."""
+
+    @property
+    def shown_files(self) -> tuple[FilePart, ...]:
+        """The files that the model is shown."""
+        if not self.files:
+            return ()
+        from layover.context.results import files_in_text  # Few results have files.
+
+        return files_in_text(self.files, self.model_output)
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ async def limit_output(settled: Settled, call: CallRecord, run_files: RunFiles |
         "original_chars": len(output),
         "url": path if is_kept else None,
     }
-    if files := mentioned(settled.files, output):
+    if files := settled.shown_files:
         excerpt["files"] = [file.model_dump(mode="json", exclude_none=True) for file in files]
     return replace(settled, model_output=json.dumps(excerpt, ensure_ascii=False))
 

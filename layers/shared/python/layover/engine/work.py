@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from layover.context.call_ends import end_events, hook_events, turn_end
-from layover.context.results import mentioned
 from layover.context.transcript import custom_message, slot_of
 from layover.declare.agent import Agent
 from layover.engine.budget import decided_budget, missing_budget
@@ -290,7 +289,7 @@ class RunWork:
             update={
                 "result": outcome.result,
                 "model_output": outcome.model_output,
-                "files": mentioned(outcome.files, outcome.model_output),
+                "files": outcome.shown_files,
                 "is_error": outcome.is_error,
                 "retry": outcome.retry,
                 "settled_at": now,

@@ -269,7 +269,7 @@ class DataPart(Value):
     data: Json
 
 
-def named(part: FilePart, *more: str | None) -> str:
+def name_file(part: FilePart, *more: str | None) -> str:
     """Return the text that names a file for a model. `more`: what else it says."""
     return f"[file: {', '.join(filter(None, (part.name or 'unnamed', *more)))}]"
 

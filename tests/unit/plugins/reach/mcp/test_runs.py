@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from layover import Agent, ErrorInfo, MarkUntrusted, Result, TextPart, mcp, tool
-from layover.context.results import result_parts
+from layover.context.result_files import result_parts
 from layover.plugins.reach.mcp import guard
 from layover.plugins.reach.mcp.servers import MAX_SESSIONS
 from layover.testing import ScriptedModel, call, calls, say, tool_results

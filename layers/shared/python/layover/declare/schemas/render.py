@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import AliasChoices, RootModel, ValidationError
@@ -10,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from layover.values.base import TOO_DEEP, too_deep
+from layover.values.message import FilePart
 from layover.values.text import sanitise
 
 MAX_PROBLEM = 2_000
@@ -68,6 +70,18 @@ def _name_taken(info: FieldInfo | None, name: str) -> str:
 def as_text(value: Any) -> str:
     """Return a value as a model reads it: a string bare, anything else as JSON."""
     return sanitise(value) if isinstance(value, str) else _to_json(value).decode()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A result whose raw form is not what the model gets. `raw`: what events and lists keep of it. `parts`:
+    what the model gets. `files`: those that a text among the parts names. `is_error`: whether the tool
+    failed."""
+
+    raw: Any
+    parts: Sequence[str | FilePart]
+    files: Sequence[FilePart] = ()
+    is_error: bool = False
 
 
 def _to_json(value: Any) -> bytes:

@@ -1,23 +1,12 @@
-"""Results of several parts: texts and files, in the order in which a model gets them."""
+"""Results of several parts: texts and files, in the order in which a model gets them. Few results have files:
+this is imported for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from layover.declare.schemas.render import as_text
-from layover.values.message import FilePart, TextPart, named, reference
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A result whose raw form is not what the model gets. `raw`: what events and lists keep of it. `parts`:
-    what the model gets. `files`: those that a text among the parts names. `is_error`: whether the tool
-    failed."""
-
-    raw: Any
-    parts: Sequence[str | TextPart | FilePart]
-    files: Sequence[FilePart] = ()
-    is_error: bool = False
+from layover.declare.schemas.render import Parts, as_text
+from layover.values.message import FilePart, TextPart, name_file, reference
 
 
 def as_words(value: Any, result: Any = None) -> str:
@@ -64,5 +53,5 @@ def _parts_of(value: Any) -> Sequence[Any] | None:
 
 def _words(part: str | TextPart | FilePart) -> str:
     if isinstance(part, FilePart):
-        return named(part, part.mime_type, reference(part))
+        return name_file(part, part.mime_type, reference(part))
     return part if isinstance(part, str) else part.text

@@ -1,6 +1,7 @@
 """`@tool`: a function that a model may call."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cached_property, partial, update_wrapper
@@ -13,7 +14,7 @@ from layover.declare.blocking import call_author
 from layover.declare.context import ToolContext
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
-from layover.declare.schemas.render import json_text, jsonable
+from layover.declare.schemas.render import Parts, as_text, json_text, jsonable
 from layover.declare.tools.approval import AfterDenial, Approval, Predicate
 from layover.declare.tools.iterators import walk, walk_async
 from layover.declare.tools.json_schema_signature import json_schema_signature
@@ -26,7 +27,6 @@ from layover.declare.tools.options import (
     options_of,
     takes,
 )
-from layover.declare.tools.parts import Parts, as_words, files_in
 from layover.declare.tools.signature import Signature, ToolArgs, caller_scope, read
 from layover.errors import ConfigurationError, DefinitionError
 from layover.values.decision import ApprovalRule, Risk
@@ -35,6 +35,8 @@ from layover.values.prompt import ToolSpec
 
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
+_NAMES_FILE = re.compile(r'"file"|file_|://')
+"""The text of a result with a file has one of these."""
 
 
 class Tool(Generic[P, R]):
@@ -245,14 +247,19 @@ class Tool(Generic[P, R]):
         """Return the raw result as events, lists and the journal keep it."""
         return jsonable(result.raw if isinstance(result, Parts) else result)
 
-    def model_output(self, value: Any, result: Any) -> tuple[str, tuple[FilePart, ...]]:
+    def show(self, value: Any, result: Any = None) -> tuple[str, tuple[FilePart, ...]]:
         """Return the text that the model reads, by `to_model_output` if there is one, and the files that it
-        may show. `value`: the function's; `result`: its JSON."""
+        may show. `value`: the function's; `result`: its JSON, if it is made."""
         shape = self.options.to_model_output
-        if shape is None:
-            return as_words(value, result), tuple(files_in(value))
-        shaped = shape(value)
-        return as_words(shaped), (*files_in(value), *files_in(shaped))
+        shaped = value if shape is None else shape(value)
+        plain = result if shape is None and result is not None else shaped
+        text = "" if isinstance(plain, Parts) else as_text(plain)
+        if not isinstance(value, Parts) and not _NAMES_FILE.search(text):
+            return text, ()
+        from layover.declare.tools.parts import as_words, files_in
+
+        files = (*files_in(value), *(() if shape is None else files_in(shaped)))
+        return as_words(shaped, plain), files
 
     async def message(self, args: ToolArgs, result: Any) -> dict[str, Any] | None:
         """Return `{"name", "data"}` of a custom message, if `to_message` makes one of this call."""

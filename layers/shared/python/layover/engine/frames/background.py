@@ -7,7 +7,6 @@ from types import TracebackType
 
 from layover.context.call_ends import loop_events
 from layover.context.frames import notice_id, pending_notices
-from layover.context.results import mentioned
 from layover.engine.frames.subagents import NestedRuns
 from layover.engine.outcomes import Ready, Settled
 from layover.engine.progress import OutOfTime
@@ -116,7 +115,7 @@ class Background:
         answer = ChildResult(
             result=outcome.result,
             model_output=outcome.model_output,
-            files=mentioned(outcome.files, outcome.model_output),
+            files=outcome.shown_files,
             is_error=outcome.is_error,
         )
         changes = {

@@ -16,7 +16,6 @@ from layover.declare.hooks.base import (
     name_of,
 )
 from layover.declare.schemas.render import jsonable
-from layover.declare.tools.parts import as_words, files_in
 from layover.engine.declines import Advice, declined_result
 from layover.engine.definition import tool_definition_of
 from layover.engine.exact_calls import approval_request
@@ -128,6 +127,8 @@ class AroundTools:
 
     def _outcome_of(self, answer: Any, ready: Ready) -> Settled | Suspension:
         if isinstance(answer, Answer):
+            from layover.declare.tools.parts import as_words, files_in
+
             value, files = jsonable(answer.value), tuple(files_in(answer.value))
             return Settled(value, as_words(answer.value, value), files=files)
         if isinstance(answer, Refuse):
@@ -179,6 +180,8 @@ def _changed(outcome: Settled, before: ToolResult, after: ToolResult) -> Settled
         return outcome
     value, output, files = jsonable(after.value), after.model_output, outcome.files
     if after.value != before.value:
+        from layover.declare.tools.parts import as_words, files_in
+
         files = (*files, *files_in(after.value))
         if output == before.model_output:
             output = as_words(after.value, value)

@@ -9,8 +9,12 @@ from pydantic import ValidationError
 
 from layover.declare.connection import ConsentNeeded
 from layover.declare.context import FormRequest, Retry, SuspendRequest, ToolContext
-from layover.declare.schemas.render import format_error, invalid_input, invalid_suspend_payload
-from layover.declare.tools.parts import Parts
+from layover.declare.schemas.render import (
+    Parts,
+    format_error,
+    invalid_input,
+    invalid_suspend_payload,
+)
 from layover.declare.tools.tool import AnyTool
 from layover.engine.exact_calls import approval_request
 from layover.engine.isolation import TimedOut, isolate
@@ -108,7 +112,7 @@ async def shape(ready: Ready, value: Any, call: CallRecord) -> Settled:
     error."""
     try:
         result = ready.tool.jsonable(value)
-        output, files = ready.tool.model_output(value, result)
+        output, files = ready.tool.show(value, result)
         if isinstance(value, Parts) and value.is_error:
             return replace(failed(output), files=files, retry=True)
         custom = await isolate(ready.tool.message(ready.args, value))

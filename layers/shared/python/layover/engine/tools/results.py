@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from layover.context.previews import MIN_LENGTH
-from layover.context.results import mentioned, shown_files
+from layover.context.results import files_in_text, shown_files
 from layover.declare.agent import Agent
+from layover.declare.schemas.render import Parts
 from layover.declare.tools.empty import note_if_empty
-from layover.declare.tools.parts import Parts
 from layover.declare.tools.tool import AnyTool, tool
 from layover.engine.outcomes import is_excerpt
 from layover.engine.run_files import RunFiles
@@ -75,7 +75,7 @@ def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles
                 f"there is no result {id}: call {RESULT_TOOL} without an id for a list"
             )
         page = _page(result.id, await _whole(result, run_files), start)
-        files = mentioned(result.files, page)
+        files = files_in_text(result.files, page)
         return Parts(page, [page], files=files) if files else page
 
     return read_result

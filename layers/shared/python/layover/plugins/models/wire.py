@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from layover.context.results import BEHIND, result_parts, result_text, shown_files
+from layover.context.results import result_text, shown_files
 from layover.plugins.models import makers, opaque
 from layover.plugins.models.call_ids import CallIds
 from layover.values.base import Json
@@ -23,7 +23,7 @@ from layover.values.message import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
-    named,
+    name_file,
 )
 from layover.values.prompt import OutputSpec, Prompt, ToolSpec
 
@@ -43,7 +43,11 @@ class CallResult(NamedTuple):
     def files_behind(self) -> list[Part]:
         """The files, with a text that says whose they are, for a place behind the results."""
         files = [part for part in self.parts if isinstance(part, FilePart)]
-        return [TextPart(text=BEHIND.format(tool=self.tool_name)), *files] if files else []
+        if not files:
+            return []
+        from layover.context.result_files import BEHIND
+
+        return [TextPart(text=BEHIND.format(tool=self.tool_name)), *files]
 
 
 CallResults = Mapping[str, CallResult]
@@ -351,10 +355,18 @@ def answers(messages: Sequence[Message], at: int) -> CallResults:
         for part in message.content:
             if isinstance(part, ToolResultPart):
                 text = result_text(message, part)
-                is_loaded = any(file.url for file in shown_files(message))
-                parts = result_parts(message) if is_loaded else ()
+                parts = _parts(message)
                 result[part.tool_call_id] = CallResult(text, part.is_error, parts, part.tool_name)
     return result
+
+
+def _parts(message: Message) -> Sequence[TextPart | FilePart]:
+    """Return the parts of a result that has loaded files; none of any other."""
+    if not any(file.url for file in shown_files(message)):
+        return ()
+    from layover.context.result_files import result_parts
+
+    return result_parts(message)
 
 
 def _call(call: ToolCallPart, call_id: str, state: ProviderState | None) -> Body:
@@ -429,7 +441,7 @@ def _audio_format(kind: str) -> str:
 def named_only(part: FilePart) -> str:
     """Return the text in the place of a file for which the wire has no part."""
     url = "" if (part.url or "").startswith("data:") else part.url
-    return named(part, part.mime_type, url)
+    return name_file(part, part.mime_type, url)
 
 
 def is_image(url: str, mime_type: str) -> bool:

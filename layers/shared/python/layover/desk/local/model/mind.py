@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from layover.context.rendering import HEARD
-from layover.context.results import BEHIND
+from layover.context.result_files import BEHIND
 from layover.desk.local.model.background import entries, observations, summary
 from layover.desk.local.model.parse import arguments
 from layover.inmemory.model import BACKGROUND
