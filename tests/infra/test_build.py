@@ -357,9 +357,30 @@ def test_code_of_a_project_is_packed_under_its_own_names(project: Path) -> None:
     assert run.stdout == "agents rules shop\n", run.stderr
 
 
+def test_link_to_nowhere_is_not_packed(
+    own_requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Editors lock files so: next to agents, and in a checkout also next to handlers."""
+    (own_requirements / "user_agents" / "requirements.txt").unlink()
+    (own_requirements / "api").mkdir()
+    (own_requirements / "api" / "handler.py").touch()
+    for folder in ("api", "user_agents"):
+        (own_requirements / folder / ".#lock.py").symlink_to("ann@desk.1:2")
+    monkeypatch.setattr(build, "_compile", lambda *_: None)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    build._build_functions(target, tmp_path / "no-layer")
+    names = {path.name for path in build.files_of(target.functions)}
+    assert names == {"__init__.py", "handler.py"}
+    assert not list(target.functions.rglob(".#*"))
+
+
 def test_layover_in_the_requirements_of_agents_does_not_hide_the_layers(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """However pip installs on this machine."""
+    settings = project / "pip.conf"
+    settings.write_text(f"[install]\nuser = true\nprefix = {project}/a\nroot = {project}/b\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
     wheel_of(project, "layover", {"layover/__init__.py": "OF = 'another release'\n"})
     theirs = wheel_of(project, "theirs", {"theirs.py": ""})
     wanted = Path("requirements.txt")

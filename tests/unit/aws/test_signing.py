@@ -75,6 +75,23 @@ def no_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("config", "profile", "told"),
+    [
+        ("[default]\nlogin_session = arn:aws:iam::1:user/ann\n", "", r"botocore\[crt\]"),
+        ("", "shpo", r"profile \(shpo\) could not be found"),
+    ],
+)
+async def test_profile_that_cannot_be_used_is_a_fault_of_the_settings(
+    no_profile: Path, config: str, profile: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (no_profile / "config").write_text(config)
+    if profile:
+        monkeypatch.setenv("AWS_PROFILE", profile)
+    with pytest.raises(ConfigurationError, match=told):
+        await CredentialChain({}).get()
+
+
 @pytest.mark.parametrize("service", ["dynamodb", "states"])
 @pytest.mark.parametrize(
     ("region", "variables"),

@@ -50,7 +50,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Moves the clock of secrets by seconds."""
     now = [1_000.0]
-    monkeypatch.setattr("layover.declare.secret.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("layover.declare.secret.time.time", lambda: now[0])
 
     def move(seconds: float) -> None:
         now[0] += seconds
@@ -73,6 +73,18 @@ def test_secret_without_a_value_says_who_has_to_do_what(
         monkeypatch.setenv("SHOP_KEY", value)
     with pytest.raises(ConfigurationError, match=r"set the variable SHOP_KEY.*tool_secrets"):
         secret("SHOP_KEY").get()
+
+
+def test_end_of_a_line_is_no_part_of_a_value(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blanks are: passwords may have them."""
+    monkeypatch.setenv("MINE", " mine \r\n")
+    stored.value = f"{VALUE}\n"
+    assert (secret("MINE").get(), secret("SHOP_KEY").get()) == (" mine ", VALUE)
+    monkeypatch.setenv("MINE", "\n")
+    with pytest.raises(ConfigurationError, match="set the variable MINE"):
+        secret("MINE").get()
 
 
 def test_empty_parameter_says_where_it_is(stored: Stored) -> None:

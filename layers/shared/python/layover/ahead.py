@@ -6,6 +6,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from layover.adapters.http.tls import system_trust
+from layover.errors import ConfigurationError
 
 _JOURNAL = (
     "layover.adapters.journal.journal",
@@ -47,7 +48,8 @@ def import_all(function: str, agents: Callable[[], object], *, traces: bool = Fa
     for name in (*names, _TRACES) if traces and function != "api" else names:
         with suppress(ImportError):
             import_module(name)
-    system_trust()
+    with suppress(ConfigurationError):
+        system_trust()
     try:
         agents()
     except Exception as error:

@@ -9,7 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, NoCredentialsError, SSOTokenLoadError
+from botocore.exceptions import (
+    ClientError,
+    MissingDependencyException,
+    NoCredentialsError,
+    SSOTokenLoadError,
+)
 
 from layover.desk import shipped
 from layover.desk.cli.deploy import needs
@@ -386,6 +391,8 @@ class FakeSession:
         self._identity, self._bootstrap = identity, bootstrap
 
     def get_credentials(self) -> object | None:
+        if isinstance(self._identity, MissingDependencyException):
+            raise self._identity
         return None if isinstance(self._identity, NoCredentialsError) else object()
 
     def client(self, service: str, config: Any) -> Any:
@@ -424,6 +431,9 @@ def error(code: str) -> ClientError:
         (FakeSession(error("ExpiredToken")), "have expired: sign in again"),
         (FakeSession(error("InvalidClientTokenId")), "refuses the credentials (InvalidClientTok"),
         (FakeSession(SSOTokenLoadError(error_msg="x")), "cannot be used (SSOTokenLoadError)"),
+        (FakeSession(SSOTokenLoadError(error_msg="of ann")), "SSO Token: of ann Otherwise sign in"),
+        (FakeSession(MissingDependencyException(msg="pip install x")), "pip install x"),
+        (FakeSession(MissingDependencyException(msg="pip install y"), region=None), "y Otherwise"),
     ],
 )
 def test_credentials_that_lead_nowhere_are_told_with_what_to_do(

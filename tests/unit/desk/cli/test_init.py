@@ -120,6 +120,24 @@ def test_file_that_is_left_is_said_with_the_lines_that_the_project_needs(
     assert f"left  {name}, which was there before{todo}" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "mine", "lacks"),
+    [
+        ("requirements.txt", "layover[local, cdk]\r\n", ()),
+        ("requirements.txt", "httpx\r\n", (PIN,)),
+        (".gitignore", ".env\r\n", (*IGNORED, *BUILT)),
+    ],
+)
+def test_file_of_powershell_counts_as_the_program_that_needs_it_reads_it(
+    name: str, mine: str, lacks: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Pip reads UTF-16 by its mark; Git takes it for bytes, and ignores nothing."""
+    (tmp_path / name).write_bytes(mine.encode("utf-16"))
+    todo = f"; add to it: {'  '.join(lacks)}" if lacks else ""
+    said = call(tmp_path, "init", ".").stdout.splitlines()
+    assert f"left  {name}, which was there before{todo}" in said
+
+
 def test_project_is_never_made_twice(tmp_path: Path) -> None:
     make_project(tmp_path, "support")
     (tmp_path / "agents" / "__init__.py").unlink()

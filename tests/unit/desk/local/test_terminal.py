@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shlex
 import socket
 import threading
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from layover.desk.cli.evals import add_variables
 from layover.desk.local.agents_module import LoadReport
 from layover.desk.local.development import Reloader, problems_of
 from layover.desk.local.functions.log_lines import format_entry
@@ -492,6 +494,18 @@ def test_dotenv_adds_what_the_environment_has_not(
     found = variables_of(tmp_path)
     assert (found["SET_ALREADY"], found["NEW_ONE"], found["RAW"]) == ("outside", "a b", "$HOME")
     assert "WITHOUT" not in found
+
+
+@pytest.mark.parametrize(("mine", "found"), [("", "file"), ("none", "none")])
+def test_variable_without_a_value_is_not_set(
+    mine: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one of the file hides nothing either, and commands that run agents here see the same."""
+    for name, value in (("OURS", mine), ("THEIRS", "x")):
+        monkeypatch.setenv(name, value)
+    (tmp_path / ".env").write_text("OURS=file\nTHEIRS=\n")
+    add_variables(tmp_path)
+    assert (os.environ["OURS"], os.environ["THEIRS"]) == (found, "x")
 
 
 class Functions:

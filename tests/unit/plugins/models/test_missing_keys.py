@@ -13,6 +13,7 @@ from layover.adapters.aws.services import AwsServices
 from layover.adapters.http.choice import choose_client
 from layover.errors import ConfigurationError, ModelError, RetryableError
 from layover.plugins.models.embeddings.providers import make_embedder
+from layover.plugins.models.endpoint import Key, header_with
 from layover.plugins.models.openai_chat import OpenAIChat
 from layover.plugins.models.providers import Providers, make_model
 from layover.values.deployment.environment import Environment
@@ -117,6 +118,14 @@ async def test_missing_setting_fails_the_run_at_once_and_is_named(
     assert run.error.type == "ConfigurationError"
     assert told in run.error.message
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"),
+    [("k\r\n", "k"), (" k", "k"), (lambda: "\tk \n", "k"), (" \n", "none"), (None, "none")],
+)
+async def test_what_is_around_a_key_is_not_sent(key: Key, sent: str) -> None:
+    assert await header_with(key, "x-api-key")("", b"") == {"x-api-key": sent}
 
 
 async def test_proxy_that_cannot_be_asked_fails_the_run_at_once_and_is_named(

@@ -57,7 +57,7 @@ class Secret:
         place = self._place()
         if place is None:
             return self._of_variable()
-        began = time.monotonic()
+        began = time.time()
         if (value := self._usable(place, began, fresh)) is not None:
             return value
         with self._lock:
@@ -77,7 +77,7 @@ class Secret:
             RetryableError: If AWS does not answer, as in `get`.
         """
         place = self._place()
-        if place is None or self._usable(place, time.monotonic(), fresh) is not None:
+        if place is None or self._usable(place, time.time(), fresh) is not None:
             return self.get()
         return await asyncio.to_thread(self.get, fresh=fresh)
 
@@ -96,7 +96,8 @@ class Secret:
         return self._of_variable() if secrets.is_on_aws(self.name) else None
 
     def _of_variable(self) -> str:
-        value = os.environ.get(self.name, "")
+        # The end of the line is the file's or the console's from which the value comes.
+        value = os.environ.get(self.name, "").rstrip("\r\n")
         if not value:
             raise ConfigurationError(
                 f"{self!r} has no value: set the variable {self.name}, for example in .env, or on AWS "
@@ -106,16 +107,16 @@ class Secret:
 
     def _usable(self, place: str, began: float, fresh: bool) -> str | None:
         """Return the value that was read, if it may still be used. `began`: when its reader came, in seconds
-        of the monotonic clock."""
+        of the clock that goes on while Lambda has frozen the process."""
         if self._value is None or self._value[0] != place:
             return None
         oldest = began if fresh else began - MAX_AGE_S
         return self._value[1] if self._read_at >= oldest else None
 
     def _ask(self, place: str, fresh: bool) -> str:
-        asked_at = time.monotonic()
+        asked_at = time.time()
         try:
-            value = secrets.read(place)
+            value = secrets.read(place).rstrip("\r\n")
         except RetryableError:
             if fresh or self._value is None or self._value[0] != place:
                 raise

@@ -57,9 +57,13 @@ class CredentialChain:
 
 
 def _resolve() -> Any:
+    from botocore.exceptions import BotoCoreError
     from botocore.session import get_session
 
-    credentials = get_session().get_credentials()
+    try:
+        credentials = get_session().get_credentials()
+    except BotoCoreError as error:  # An unknown profile, a package that its sign-in needs.
+        raise ConfigurationError(f"the AWS credentials cannot be used: {error}") from error
     if credentials is None:
         raise ConfigurationError("there are no AWS credentials: set AWS_PROFILE or the access key")
     return credentials

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from time import time
 from typing import Any, NamedTuple
 
 from layover.adapters.http.connection import Connection, Target, WholeResponse
@@ -113,7 +114,8 @@ class Pool:
         return self._reused()
 
     def _reused(self) -> Connection | None:
-        oldest = asyncio.get_running_loop().time() - self._limits.max_idle_s
+        # By the clock that goes on while Lambda has frozen the process: nobody keeps a connection then.
+        oldest = time() - self._limits.max_idle_s
         while self._idle:
             connection = self._idle.pop()
             if connection.idle_since > oldest and connection.is_reusable():
@@ -128,7 +130,7 @@ class Pool:
             else:
                 connection = await self._connect_directly()
         connection.keep_alive()
-        connection.idle_since = asyncio.get_running_loop().time()
+        connection.idle_since = time()
         return connection
 
     async def _connect_directly(self) -> Connection:

@@ -15,12 +15,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from layover.desk.cdk import certificates
 from layover.desk.shipped import INSTALLED, sources
@@ -195,7 +196,7 @@ def _build_functions(target: Target, in_layer: Path, project: Project | None = N
         _check_names(own, requirements, (HANDLERS, project.module if project else USER_AGENTS))
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
     if project is None:
-        shutil.copytree(FUNCTIONS, target.functions, ignore=_not_of_users, dirs_exist_ok=True)
+        _copy(FUNCTIONS, target.functions, _not_of_users)
     else:
         for path in project.parts:
             _copy(path, target.functions / path.name)
@@ -204,13 +205,14 @@ def _build_functions(target: Target, in_layer: Path, project: Project | None = N
     # With an `__init__.py` it wins against any package of this name that is later on Lambda's path.
     (handlers / "__init__.py").touch()
     for name in _function_names():
-        shutil.copytree(FUNCTIONS / name, handlers / name, ignore=NOT_PACKED)
+        _copy(FUNCTIONS / name, handlers / name)
     _compile(target, target.functions, None)
 
 
-def _copy(path: Path, to: Path) -> None:
+def _copy(path: Path, to: Path, ignore: Callable[[Any, list[str]], set[str]] = NOT_PACKED) -> None:
     if path.is_dir():
-        shutil.copytree(path, to, ignore=NOT_PACKED, dirs_exist_ok=True)
+        # An editor's lock is a link that leads nowhere: Emacs has one next to each unsaved file.
+        shutil.copytree(path, to, ignore=ignore, dirs_exist_ok=True, ignore_dangling_symlinks=True)
     else:
         shutil.copyfile(path, to)
 
@@ -289,6 +291,8 @@ def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) ->
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-input", "--no-compile", "--only-binary=:all:", "--implementation", "cp"]
     command += ["--python-version", target.python, "--target", str(folder)]
+    # Where a machine's pip usually installs (its variables, pip.conf) would go before the folder.
+    command += ["--no-user", "--prefix=", "--root=/"]
     command += [f"--platform={name}" for name in PLATFORMS[target.architecture]]
     command += ["--requirement", str(requirements)]
     if deps:

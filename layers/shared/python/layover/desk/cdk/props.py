@@ -265,7 +265,7 @@ def subnets_of(
         database = ec2.SubnetSelection(subnet_type=kind)
     if makes_database:
         zones = _zones(vpc, database)
-        if zones < 2:
+        if zones is not None and zones < 2:
             raise InvalidProps(
                 f"the subnets of the database are in {zones} zone, and Aurora needs two: give vpc another "
                 "zone (max_azs=2), or name other subnets with database_subnets="
@@ -273,9 +273,10 @@ def subnets_of(
     return functions, database
 
 
-def _zones(vpc: "ec2.IVpc", selection: "ec2.SubnetSelection") -> int:
+def _zones(vpc: "ec2.IVpc", selection: "ec2.SubnetSelection") -> int | None:
     """Return the number of zones of the selection: Aurora refuses one only after a quarter of an hour. The
-    zones of subnets that are named one by one may be unknown, so each counts as one."""
+    zones of subnets that are named one by one may be unknown, so each counts as one. None: the CDK looks the
+    VPC up after this pass, and begins again."""
     if selection.subnets is not None:
         return len(selection.subnets)
     selected = vpc.select_subnets(
@@ -285,7 +286,7 @@ def _zones(vpc: "ec2.IVpc", selection: "ec2.SubnetSelection") -> int:
         subnet_group_name=selection.subnet_group_name,
         subnet_type=selection.subnet_type,
     )
-    return len(set(selected.availability_zones))
+    return None if selected.is_pending_lookup else len(set(selected.availability_zones))
 
 
 def agents_at(path: "str | Path") -> Path:

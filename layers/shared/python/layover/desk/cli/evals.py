@@ -133,8 +133,7 @@ def require_models(names: Iterable[str]) -> None:
 
 def add_variables(folder: Path) -> None:
     """Add the variables of a folder's `.env` to the process's own, which win."""
-    for name, value in variables_of(folder).items():
-        os.environ.setdefault(name, value)
+    os.environ.update(variables_of(folder))
 
 
 def _judges(request: Request, agent: Agent) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from layover.desk import shipped
 from layover.desk.cli.client import USAGE, ApiError
 from layover.desk.local import newest_release
 from layover.desk.shipped import order
-from layover.project import DeploySettings, Project
+from layover.project import DeploySettings, Project, ProjectInvalid, text_of
 
 PINS = "requirements.txt"
 _PIN = re.compile(r"layover\s*(?:\[[^\]]*\])?\s*===?\s*([^\s;#,\\*]+)\s*(?:$|[;#\\\s])", re.I)
@@ -75,11 +75,17 @@ class Releases:
 
 def pinned(root: Path) -> str | None:
     """Return the version that the project pins; None if it pins none, or leaves a choice."""
-    try:
-        lines = (root / PINS).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return None
+    lines = requirement_lines(root / PINS)
     return next((match[1] for line in lines if (match := _PIN.match(line.strip()))), None)
+
+
+def requirement_lines(file: Path) -> list[str]:
+    """Return the lines of requirements, whose encoding is what pip takes it for; none if it cannot be
+    read."""
+    try:
+        return text_of(file).splitlines()
+    except ProjectInvalid:
+        return []
 
 
 def releases(

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from layover.desk import shipped
+from layover.desk.cli.releases import PINS, requirement_lines
 from layover.desk.failures import CommandFailed
 from layover.errors import unknown_name
 from layover.project import FILE
@@ -117,8 +118,12 @@ def _lacking(path: Path, name: str, text: str) -> Sequence[str]:
     if has is None:
         return ()
     mine: list[str] = []
-    with suppress(OSError):
-        mine = path.read_text("utf-8-sig", errors="replace").splitlines()
+    if name == PINS:
+        mine = requirement_lines(path)
+    else:
+        # Git and Python read UTF-8 only.
+        with suppress(OSError):
+            mine = path.read_text("utf-8-sig", errors="replace").splitlines()
     lines = (line for line in text.splitlines() if line and not line.startswith("#"))
     return [line for line in lines if not has(mine, line)]
 
@@ -144,7 +149,7 @@ def _requires(lines: Sequence[str], requirement: str) -> bool:
 
 _NEEDED: Mapping[str, Callable[[Sequence[str], str], bool]] = {
     ".gitignore": _ignores,
-    "requirements.txt": _requires,
+    PINS: _requires,
     "infra/app.py": lambda mine, line: not line.startswith("Layover(") or line[:8] in "".join(mine),
 }
 """The check of each file of which the project needs single lines."""

@@ -110,9 +110,10 @@ class _Server:
     @property
     def headers(self) -> dict[str, str]:
         """The headers that let a request in."""
+        key = (self.key or "").strip()
         if self.api == ANTHROPIC:
-            return {"x-api-key": self.key or "none", "anthropic-version": ANTHROPIC_VERSION}
-        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+            return {"x-api-key": key or "none", "anthropic-version": ANTHROPIC_VERSION}
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def lists(self, model: str, served: frozenset[str]) -> bool:
         """Return whether a model is among those of its list: an alias of Anthropic's is not, but the model

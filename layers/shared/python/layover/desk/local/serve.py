@@ -23,7 +23,8 @@ _KILLS_TAKE_S = 0.5
 
 
 def variables_of(folder: Path) -> Mapping[str, str]:
-    """The process's variables, and those of `folder/.env` that it lacks. Raises CommandFailed."""
+    """The process's variables, and those of `folder/.env` that it lacks or has empty: a container is passed
+    those that its host lacks. Raises CommandFailed."""
     from dotenv import dotenv_values
 
     file, text = folder / ".env", ""
@@ -33,10 +34,8 @@ def variables_of(folder: Path) -> Mapping[str, str]:
         except ProjectInvalid as error:
             raise CommandFailed(str(error)) from error
     file_variables = dotenv_values(stream=StringIO(text), interpolate=False)
-    return {
-        **{name: value for name, value in file_variables.items() if value is not None},
-        **os.environ,
-    }
+    of_file = {name: value for name, value in file_variables.items() if value}
+    return {**os.environ, **{n: v for n, v in of_file.items() if not os.environ.get(n)}}
 
 
 class _Stop:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -37,7 +38,9 @@ class Sources:
             return
         target = self._copy / self._source.name
         if self._source.is_dir():
-            shutil.copytree(self._source, target, ignore=shutil.ignore_patterns(*_IGNORED))
+            # What an editor has there for a moment, or links to nowhere, is copied as far as it can be.
+            with suppress(shutil.Error):
+                shutil.copytree(self._source, target, ignore=shutil.ignore_patterns(*_IGNORED))
         else:
             shutil.copy2(self._source, target)
 

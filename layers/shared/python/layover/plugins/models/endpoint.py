@@ -46,8 +46,8 @@ def header_with(key: Key, name: str, before: str = "") -> Authorize:
     async def authorize(url: str, body: bytes) -> Headers:
         if not headers:
             value = key() if callable(key) else key
-            # A user's own servers often need no key.
-            headers[name] = f"{before}{value or 'none'}"
+            # What a file or a copy has around a key is no part of it. A user's own servers often need none.
+            headers[name] = f"{before}{(value or '').strip() or 'none'}"
         return headers
 
     return authorize

@@ -9,10 +9,8 @@ from typing import Any
 
 BOOTSTRAP = "/cdk-bootstrap/{qualifier}/version"
 """SSM parameter that `cdk bootstrap` makes."""
-_NO_CREDENTIALS = (
-    "no AWS credentials: sign in (`aws configure sso`, then `aws sso login`), or name a profile "
-    "(--profile, AWS_PROFILE)"
-)
+_SIGN_IN = "sign in (`aws configure sso`, then `aws sso login`), or name a profile (--profile, AWS_PROFILE)"
+_NO_CREDENTIALS = f"no AWS credentials: {_SIGN_IN}"
 _SIGN_IN_AGAIN = "the AWS credentials have expired: sign in again, for example with `aws sso login`"
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
 _ANSWER_S = 10
@@ -74,13 +72,13 @@ def account_of(session: Any, qualifier: str) -> Account:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-    if session.region_name is None:
-        text = "no AWS region: set `region` under [deploy] of layover.toml, or AWS_REGION"
-        raise NoAccount(text if session.get_credentials() else f"{text}; {_NO_CREDENTIALS}")
     patience = Config(
         connect_timeout=_ANSWER_S, read_timeout=_ANSWER_S, retries={"total_max_attempts": 2}
     )
     try:
+        if session.region_name is None:
+            text = "no AWS region: set `region` under [deploy] of layover.toml, or AWS_REGION"
+            raise NoAccount(text if session.get_credentials() else f"{text}; {_NO_CREDENTIALS}")
         identity = session.client("sts", config=patience).get_caller_identity()
     except NoCredentialsError as error:
         raise NoAccount(_NO_CREDENTIALS) from error
@@ -90,9 +88,9 @@ def account_of(session: Any, qualifier: str) -> Account:
             raise NoAccount(_SIGN_IN_AGAIN) from error
         raise NoAccount(f"AWS refuses the credentials ({code}): sign in again") from error
     except BotoCoreError as error:
-        # An SSO session that ended is one of these.
-        text = f"the AWS credentials cannot be used ({type(error).__name__}): {_NO_CREDENTIALS}"
-        raise NoAccount(text) from error
+        # An SSO session that ended is one of these, and a package that the profile's sign-in needs.
+        text = f"the AWS credentials cannot be used ({type(error).__name__}): {error}"
+        raise NoAccount(f"{text} Otherwise {_SIGN_IN}") from error
     ssm = session.client("ssm", config=patience)
     name = BOOTSTRAP.format(qualifier=qualifier)
     try:
