@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layover.plugins.memory.text.excerpts import excerpt
+from layover.plugins.memory.text.index_words import alternatives, query_terms
 from layover.plugins.memory.text.words import words
 from support.examples import examples
 
@@ -21,11 +22,16 @@ def test_a_short_text_is_whole() -> None:
         ("My locker code is 4711.", "locker codes"),
         ("The order A-1002 is late.", "A-1002"),
         ("\u6211\u7684\u732b\u53eb\u5c0f\u9ed1\u3002", "\u5c0f\u9ed1"),
+        ("மதுரையில் வசிக்கிறாள்.", "வசிக்கிறாள்"),
+        ("वह हैदराबाद\u0964 में है", "हैदराबाद"),
+        ("au cafe\u0301\u2014ferme\u0301", "fermé"),
+        ("«Élysée», dit-elle", "elysee"),
     ],
 )
 @pytest.mark.parametrize("before", ["", FILLER])
 def test_an_excerpt_is_around_what_was_looked_for(before: str, said: str, query: str) -> None:
-    shown = excerpt(f"{before}{said} {FILLER}", set(words(query)), 120)
+    looked_for = {*words(query), *alternatives(query_terms(query))}
+    shown = excerpt(f"{before}{said} {FILLER}", looked_for, 120)
     assert said in shown
     assert len(shown) <= 120 + len("\u2026 ") + len(" \u2026")
 

@@ -59,6 +59,19 @@ def test_accents_make_no_difference(text: str, query: str) -> None:
     assert has_term(index_words(text), *query_terms(query))
 
 
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("\u06a9\u062a\u0627\u0628", "\u0643\u062a\u0627\u0628"),
+        ("\u0639\u0644\u06cc", "\u0639\u0644\u064a", "\u0639\u0644\u0649"),
+        ("\u0642\u06c1\u0648\u06c1", "\u0642\u0647\u0648\u0647", "\u0642\u0647\u0648\u0629"),
+    ],
+    ids=["kaf", "yeh", "heh"],
+)
+def test_a_letter_of_arabic_is_the_same_on_every_keyboard(forms: tuple[str, ...]) -> None:
+    assert all(has_term(index_words(a), *query_terms(b)) for a in forms for b in forms)
+
+
 def test_codes_and_numbers_are_whole() -> None:
     assert index_words("E1102 42 b2b") == query_terms("E1102 42 b2b") == ["e1102", "42", "b2b"]
 

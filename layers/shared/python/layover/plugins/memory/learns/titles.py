@@ -1,6 +1,7 @@
 """Titles of threads (docs/behaviour.md#titles)."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from layover.plugins.memory.learns.requests import memory_prompt
@@ -26,6 +27,9 @@ _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _ANNOUNCED = re.compile(
     "^(?:here(?:['\u2019]s| is) (?:the |a |your )?)?title\\s*[:\uff1a]\\s*", re.IGNORECASE
 )
+_JOINER = "\u200d"
+_JOINED = frozenset({_JOINER, *map(chr, range(0x1F3FB, 0x1F400))})
+"""The joiner of pictures, and the colours of skin, which belong to the picture before them."""
 _MAX_READ = 2_000
 """Characters of the message that the model reads."""
 _MAX_ANSWER = 1_000
@@ -59,7 +63,19 @@ def parse_title(text: str) -> str | None:
     line = _ANNOUNCED.sub("", lines[0]) if lines else ""
     line = re.sub(rf"(?<=[{_QUOTES}])[.\u3002]$", "", line)
     line = line.strip().strip(_QUOTES).strip()
-    return line[:MAX_CHARACTERS].rstrip() if re.search(r"\w", line) else None
+    return _clip(line, MAX_CHARACTERS).rstrip() if re.search(r"\w", line) else None
+
+
+def _clip(text: str, length: int) -> str:
+    """Return at most `length` characters of a text, cut between two that people see: before marks, and what
+    a joiner or a colour of skin makes one picture of."""
+    while 0 < length < len(text) and (
+        unicodedata.category(text[length])[0] == "M"
+        or text[length] in _JOINED
+        or text[length - 1] == _JOINER
+    ):
+        length -= 1
+    return text[:length]
 
 
 def _plain(line: str) -> str:

@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from itertools import accumulate
 
+from layover.lazy import lazy_pattern
 from layover.plugins.memory.text.index_words import ROOT, alternatives, query_terms
 from layover.plugins.memory.text.words import MAX_CHARACTERS, UNSPACED
 
 _GAP = "…"
+# Up to a blank or the punctuation of ASCII and of CJK, and not only letters: marks belong to their words.
+_TOKEN = lazy_pattern(
+    r"\w[^\s!-&(-/:-@\[-`{-~\u2010-\u2018\u201a-\u2027\u3000-\u303f\uff01-\uff0f\uff1a-\uff20]*"
+)
 
 
 def excerpt(text: str, looked_for: Set[str], length: int) -> str:
@@ -55,7 +60,7 @@ def _start(text: str, looked_for: Set[str], length: int) -> int:
 def _hits(text: str, looked_for: Set[str]) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and word of each hit in the part of a text that is searched."""
     initials = {word.removeprefix(ROOT)[:1] for word in looked_for}
-    for token in re.finditer(r"\w[\w'\u2019]*", text):
+    for token in _TOKEN.finditer(text):
         initial = token[0][0].lower()
         if initial.isascii() and initial not in initials:
             continue

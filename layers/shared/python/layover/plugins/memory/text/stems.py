@@ -29,6 +29,8 @@ _LETTERS = str.maketrans(
         "ς": "σ",
     }
     | {"ى": "ي", "ة": "ه", "ـ": "", "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا"}
+    # As the keyboards of Persian, Urdu, Pashto and Kurdish write the letters of Arabic.
+    | {"ی": "ي", "ې": "ي", "ے": "ي", "ک": "ك", "ہ": "ه", "ھ": "ه", "ە": "ه", "ۃ": "ه", "ۀ": "ه"}
 )
 _DOUBLE = lazy_pattern(r"(.)\1+")
 _VOICED = str.maketrans("bdgvzc", "ptkfss")
