@@ -225,6 +225,22 @@ async def test_a_summary_that_fails_leaves_the_older_one(answer: Any) -> None:
     assert "Z-9" in stage.model.turns[-1].messages[0].text
 
 
+@pytest.mark.parametrize("again", [fail("down"), say(""), "cut"])
+async def test_a_cut_summary_for_which_there_is_none_better_stays(again: Any) -> None:
+    """Its last line, which is no whole one, does not."""
+    text = "## Goal\nHelp.\n## Facts and decisions\nThe code is Z-9.\nThe other is Z-"
+    cut = say(text, finish_reason="length")
+    stage = chatty()
+    stage.model._scripts["summary"] = iter([cut, cut if again == "cut" else again] * 20)
+    for n in range(6):
+        run = await stage.go(f"question {n}: " + "some more words " * 60)
+        assert run.status is Status.SUCCESS
+        await stage.remember()
+    seen = stage.model.turns[-1].messages[0].text
+    assert "Z-9" in seen
+    assert "The other" not in seen
+
+
 async def test_what_is_more_than_the_memory_model_can_read_is_summarised_in_steps() -> None:
     five = "## Goal\nHelp.\n## Facts and decisions\nThe code is Z-9.\n## Current state\nTalking."
     memory = Memory(compaction=RollingSummary(max_window=40_000, tail=4), titles=False)

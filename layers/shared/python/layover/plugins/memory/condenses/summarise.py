@@ -4,6 +4,7 @@ from layover.context import compaction
 from layover.context.tokens import estimate, total_tokens
 from layover.plugins.memory.condenses import summary
 from layover.plugins.memory.condenses.job import CompactionJob, without_places
+from layover.plugins.memory.learns.requests import is_cut
 from layover.plugins.memory.reads.blocks import render_summary
 from layover.values.memory.compaction import NewGeneration
 
@@ -34,6 +35,9 @@ async def _step(job: CompactionJob, *, due: bool) -> str:
     answer = await job.ask(request, summary.parse, "no summary")
     if answer is None:
         return "failed"
+    if is_cut(answer.replies[-1]):
+        # What the limit cut off would be missed from then on.
+        answer = await job.improve(answer, summary.shorter(request), summary.parse)
     text = answer.value
     block = render_summary(text)
     generation = NewGeneration(

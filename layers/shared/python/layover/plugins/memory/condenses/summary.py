@@ -44,6 +44,14 @@ _MIN_PROSE = 200
 _REFUSAL = lazy_pattern(
     r"(?:(?:i.?m|i am|we are) )?(?:very )?sorry|i can(?:no|.?)t|as an ai\b", re.IGNORECASE
 )
+_NEEDED = ("Goal", "Current state")
+"""A summary has the text of one of these sections at least."""
+_NOTHING = lazy_pattern(
+    r"\W*(?:(?:none|nothing|empty|unknown|n/?a)\b[^.\n]{0,60}|no(?: [\w-]+){1,3}|not(?: [\w-]+){1,2})\W*",
+    re.IGNORECASE,
+)
+"""A section that says that there is nothing to say."""
+_SHORTER = "\n- An answer before this one was cut at its limit: write at most 350 words.\n"
 _CLOSING = lazy_pattern(r"</[\w ]+>|```\w*|-{3,}|={3,}")
 """Lines that only end something."""
 
@@ -59,6 +67,11 @@ def request(
     blocks = [block("previous_summary", summary_lines(previous))] if previous else []
     blocks.append(block("transcript", transcript(messages, names)))
     return text_prompt("summary", model, "\n\n".join(blocks), messages[-1].created_at)
+
+
+def shorter(request: Prompt) -> Prompt:
+    """Return the request for a summary that is not cut at its limit, as one was."""
+    return request.model_copy(update={"system": f"{(request.system or '').rstrip()}{_SHORTER}"})
 
 
 def parse(answer: str) -> str | None:
@@ -77,13 +90,13 @@ def parse(answer: str) -> str | None:
         for name, limit in SECTIONS.items()
         if (body := _tidy(sections.get(name, ()), limit))
     }
-    if not _useful(texts):
+    if not any(texts.get(name) and not _NOTHING.fullmatch(texts[name]) for name in _NEEDED):
         return None
     return "\n\n".join(f"## {name}\n{body}" for name, body in texts.items())
 
 
 def _useful(sections: Mapping[str, object]) -> bool:
-    return "Goal" in sections or "Current state" in sections
+    return any(name in sections for name in _NEEDED)
 
 
 def _is_prose(text: str) -> bool:
