@@ -5,7 +5,6 @@ import gzip
 import os
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -185,19 +184,6 @@ async def test_answer_that_was_read_leaves_its_connection_to_the_next(client: Cl
     async with loopback(OK, stream, OK) as served:
         assert [await text_of(client, served) for _ in range(3)] == ["hi"] * 3
         assert [r.connection for r in served.requests] == [1, 1, 1]
-
-
-async def test_connection_from_before_lambda_froze_the_process_is_not_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The event loop's clock may stand still then, and whoever is between has forgotten the connection."""
-    client = DirectClient()
-    async with loopback(OK, OK) as served:
-        await text_of(client, served)
-        monkeypatch.setattr(pool, "time", lambda: time.time() + 3_600)
-        await text_of(client, served)
-        assert [r.connection for r in served.requests] == [1, 2]
-        await client.aclose()
 
 
 @pytest.mark.parametrize("make_client", CLIENTS.values(), ids=CLIENTS.keys())

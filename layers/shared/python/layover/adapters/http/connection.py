@@ -7,7 +7,6 @@ import asyncio
 import select
 import socket as system_socket
 from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET
-from time import time
 from typing import NamedTuple, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -259,7 +258,7 @@ class Connection(asyncio.Protocol):
         if not self._parser.should_keep_alive():
             self._is_closed = True
         self._is_over = True
-        self.idle_since = time()
+        self.idle_since = self._loop.time()
 
     def _is_open_ended(self, head: Head) -> bool:
         return not head.headers.keys() & {"content-length", "transfer-encoding"}

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from time import time
 from typing import Any, NamedTuple
 
 from layover.adapters.http.connection import Connection, Target, WholeResponse
@@ -114,8 +113,7 @@ class Pool:
         return self._reused()
 
     def _reused(self) -> Connection | None:
-        # By the clock that goes on while Lambda has frozen the process: nobody keeps a connection then.
-        oldest = time() - self._limits.max_idle_s
+        oldest = asyncio.get_running_loop().time() - self._limits.max_idle_s
         while self._idle:
             connection = self._idle.pop()
             if connection.idle_since > oldest and connection.is_reusable():
@@ -130,7 +128,7 @@ class Pool:
             else:
                 connection = await self._connect_directly()
         connection.keep_alive()
-        connection.idle_since = time()
+        connection.idle_since = asyncio.get_running_loop().time()
         return connection
 
     async def _connect_directly(self) -> Connection:
