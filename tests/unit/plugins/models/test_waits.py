@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from layover.adapters.http.retry_after import retry_after
 from layover.plugins.models.faults import from_event, from_status
-from layover.plugins.models.waits import retry_after, seconds_of
+from layover.plugins.models.waits import seconds_of
 
 GOOGLE = {
     "code": 429,

@@ -7,11 +7,15 @@ from typing import Any, Protocol
 from layover.errors import ConfigurationError, LayoverError
 from layover.values.base import Json
 
+TOO_MANY = 429
+"""The status of a server that is asked too often. It did nothing."""
+
 
 class ToolServerError(LayoverError):
     """A server did not do what it was asked for. `sent`: True if the request may have taken effect.
-    `retryable`: True if asking again may help. `status`: of HTTP, if it refused the request with one. The
-    message never has the server's words: they are not ours to trust."""
+    `retryable`: True if asking again may help. `status`: of HTTP, if it refused the request with one.
+    `wait_s`: the seconds after which it may be asked again, if it said so. `words`: what it said in an error
+    of the protocol. The message never has the server's words: they are not ours to trust."""
 
     def __init__(
         self,
@@ -20,11 +24,15 @@ class ToolServerError(LayoverError):
         sent: bool = False,
         retryable: bool = False,
         status: int | None = None,
+        wait_s: float | None = None,
+        words: str = "",
     ) -> None:
         super().__init__(message)
         self.sent = sent
         self.retryable = retryable
         self.status = status
+        self.wait_s = wait_s
+        self.words = words
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,29 @@ def test_tool_whose_schema_no_tool_could_have_is_left_out_alone(schema: Any, rea
     assert names(bad, listed("good")) == ["shop_good"]
 
 
+@pytest.mark.parametrize(
+    ("schema", "properties"),
+    [
+        ({"type": "object", "properties": []}, {}),
+        ({"type": "object", "properties": {"a": []}}, {"a": {}}),
+        (
+            {"type": "object", "properties": {"a": {"type": "object", "properties": []}}},
+            {"a": {"type": "object", "properties": {}}},
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "array", "items": [], "default": []}}},
+            {"a": {"type": "array", "items": {}, "default": []}},
+        ),
+        ({"type": "object", "$defs": [], "required": []}, {}),
+    ],
+    ids=["properties", "a property", "deeper", "items", "definitions"],
+)
+def test_empty_object_that_a_server_writes_as_a_list_is_one(schema: Any, properties: Any) -> None:
+    (tool,) = accept("shop", [listed("find", schema)]).tools
+    assert tool.parameters.get("properties", {}) == properties
+    assert tool.parameters.get("$defs", {}) == {}
+
+
 def test_schema_that_is_nested_for_ever_is_left_out() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(2_000):

@@ -98,6 +98,16 @@ def _below(schema: Schema, place: str) -> Iterator[tuple[str, Schema]]:
         yield from nested(inner, f"{place}/{path}")
 
 
+def put_objects(schema: Schema) -> None:
+    """Put `{}` where one schema, without those in it, has `[]` in an object's place: PHP writes it so."""
+    for keyword in (_MAPS | _SINGLE) & schema.keys():
+        value = schema[keyword]
+        if value == []:
+            schema[keyword] = {}
+        elif keyword in _MAPS and isinstance(value, dict):
+            schema[keyword] = {name: {} if each == [] else each for name, each in value.items()}
+
+
 def references(schema: Schema) -> set[str]:
     """Return the values of all `$ref`s in a schema, not followed."""
     return {each["$ref"] for _, each in nested(schema) if "$ref" in each}

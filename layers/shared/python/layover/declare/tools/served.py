@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from layover.declare.schemas.references import nested
+from layover.declare.schemas.references import nested, put_objects
 from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.errors import DefinitionError, InvalidRequest
 from layover.values.base import TOO_DEEP, too_deep
@@ -166,6 +166,7 @@ def _usable(schema: dict[str, Any], room: _Room) -> dict[str, Any]:
     room.check(size)
     clean: dict[str, Any] = _clean(sanitise(schema))
     for _, each in nested(clean):
+        put_objects(each)
         for keyword in _CHECKED_BY_THE_SERVER:
             each.pop(keyword, None)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from layover.declare.agent import Agent
 from layover.declare.connection import check_servers
-from layover.declare.context import RunContext, ToolContext
+from layover.declare.context import Retry, RunContext, ToolContext
 from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.declare.tools.options import options_of
 from layover.declare.tools.served import accept, plain
@@ -272,12 +272,19 @@ async def _call(
             is_in_doubt = error.sent and not served.idempotent
             if is_last or is_in_doubt or not error.retryable:
                 doubt = "; the call may or may not have taken effect" if is_in_doubt else ""
-                raise ToolServerError(
-                    f"the server {server.name}: {error.message}{doubt}"
-                ) from error
+                message = f"the server {server.name}: {error.message}{doubt}"
+                raise _failure(server, served, message, error.words) from error
     from layover.engine.tools.server_parts import parts_of
 
     return await parts_of(answer, ctx)
+
+
+def _failure(server: ToolServer, served: ServedTool, message: str, words: str) -> Exception:
+    """Return the error of a call: our message, and the server's words, if it said some."""
+    if not words:
+        return ToolServerError(message)
+    text = f"{message}: {sanitise(words)}"
+    return Retry(text if server.trusted else as_untrusted(served.alias, text))
 
 
 async def _token_of(server: ToolServer, ctx: ToolContext, rejected: str | None) -> str | None:

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
+from layover.adapters.http.retry_after import retry_after
 from layover.lazy import lazy_pattern
 
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -29,17 +28,6 @@ def wait_of(headers: Mapping[str, str], details: Mapping[str, Any], message: str
             return wait
     words = _WORDS.search(message)
     return seconds_of(words[1]) if words else None
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `Retry-After` (seconds or an HTTP date)."""
-    try:
-        if (ms := headers.get("retry-after-ms")) is not None:
-            return max(0.0, float(ms) / 1000)
-        value = headers.get("retry-after")
-        return None if value is None else max(0.0, _until(value))
-    except (ValueError, OverflowError):
-        return None
 
 
 def seconds_of(text: str) -> float | None:
@@ -76,13 +64,3 @@ def _used_up(headers: Mapping[str, str]) -> float | None:
         if (wait := seconds_of(headers.get(f"x-ratelimit-reset-{kind}", ""))) is not None
     ]
     return max(waits, default=None)
-
-
-def _until(value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        at = parsedate_to_datetime(value)
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        # The provider's date is real time: the local runner's moved clock has no say in it.
-        return (at - datetime.now(UTC)).total_seconds()

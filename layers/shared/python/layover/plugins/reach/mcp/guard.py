@@ -2,14 +2,17 @@
 
 import asyncio
 import ipaddress
+import json
 import re
 import socket
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
+from layover.adapters.http.retry_after import retry_after
 from layover.adapters.http.tls import system_trust
 from layover.ports.tool_servers import ToolServerError
 from layover.values.base import MAX_DEPTH
@@ -34,6 +37,10 @@ class Trip:
     refused: int | None = None
     problem: str | None = None
     """Why the guard stopped it."""
+    wait_s: float | None = None
+    """The seconds after which the server that refused it wants to be asked again."""
+    request_id: Any = None
+    """The id of the newest request of the protocol in it. What comes back on its own way is its answer."""
 
     @property
     def in_doubt(self) -> bool:
@@ -64,7 +71,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         mine = trip.get()
         if mine is not None:
             # The handshake has several requests, and tries what older servers refuse.
-            mine.refused = None
+            mine.refused = mine.wait_s = None
+            request_id = _request_id(request)
+            mine.request_id = mine.request_id if request_id is None else request_id
         host = request.url.host
         try:
             address = await _address(host, request.url.port or 443, private=self._private)
@@ -92,6 +101,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             mine.sent = True
             if response.status_code >= 400:
                 mine.refused = response.status_code
+                mine.wait_s = retry_after(response.headers)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             raise _stopped(mine, "it answered with a packed response, which was not asked for")
@@ -171,6 +181,16 @@ def _stopped(mine: Trip | None, problem: str) -> httpx2.ReadError:
     if mine is not None:
         mine.problem = problem
     return httpx2.ReadError(problem)
+
+
+def _request_id(request: httpx2.Request) -> Any:
+    """Return the id of a request of the protocol; None: it is none, or one that was sent on, which has the
+    id of the first. An answer to the server has an id, too."""
+    try:
+        message = json.loads(request.content) if request.method == "POST" else {}
+    except httpx2.RequestNotRead:
+        return None
+    return message.get("id") if "method" in message else None
 
 
 async def _address(host: str, port: int, *, private: bool) -> str:

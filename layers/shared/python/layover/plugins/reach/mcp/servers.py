@@ -6,12 +6,13 @@ import base64
 import binascii
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from layover.errors import ConfigurationError
 from layover.ports.tool_servers import (
+    TOO_MANY,
     Answers,
     BytesContent,
     Content,
@@ -27,6 +28,7 @@ from layover.values.text import json_size
 
 if TYPE_CHECKING:
     from layover.plugins.reach.mcp.dialogue import Dialogue
+    from layover.plugins.reach.mcp.guard import Trip
     from layover.plugins.reach.mcp.session import Session
 
 MAX_SESSIONS = 16
@@ -37,6 +39,10 @@ MAX_PAGES = 20
 """Pages of a list."""
 MAX_ENTRIES = 5_000
 """Tools of a list, of which an agent may include some."""
+BUSY_S = 1.0
+"""Seconds before a server that is asked too often is asked again, if it names none."""
+MAX_WAIT_S = 20.0
+"""Seconds that it may name. Above that, the call is an error that says how long."""
 _LOST = (400, 404)
 """Statuses by which servers say that they have forgotten a session. Such a request had no effect."""
 
@@ -46,7 +52,8 @@ _Sessions = OrderedDict[tuple[Any, ...], "Session"]
 class McpServers:
     """`layover.ports.ToolServers`. Sessions belong to an event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+        self._sleep = sleep
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Sessions] = (
             WeakKeyDictionary()
         )
@@ -72,12 +79,18 @@ class McpServers:
         tools: list[dict[str, Any]] = []
         size = 0
         cursor: str | None = None
+        cursors: set[str] = set()
+        last: list[Any] = []
         for _ in range(MAX_PAGES):
             params = PaginatedRequestParams(cursor=cursor) if cursor else None
             raw = await self._request(endpoint, ListToolsRequest(params=params))
             page = raw.get("tools")
             if not isinstance(page, list):
                 raise ToolServerError("its answer has no list of tools")
+            if page and page == last:
+                # Some servers give a cursor with their only page, too.
+                return tools
+            last = page
             tools += page
             size += json_size(page)
             if len(tools) > MAX_ENTRIES:
@@ -85,8 +98,9 @@ class McpServers:
             if size > MAX_RESPONSE:
                 raise ToolServerError(f"its list has more than {MAX_RESPONSE // 2**20} MB")
             cursor = raw.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor:
+            if not isinstance(cursor, str) or not cursor or cursor in cursors:
                 return tools
+            cursors.add(cursor)
         raise ToolServerError(f"its list has more than {MAX_PAGES} pages")
 
     async def call(
@@ -138,7 +152,8 @@ class McpServers:
         dialogue: "Dialogue | None" = None,
     ) -> dict[str, Any]:
         """Return the raw result of a request, in the endpoint's session, which is opened first where there is
-        none. A session that the server has forgotten is opened anew, once. Raises ToolServerError."""
+        none. A session that the server has forgotten is opened anew, once, and a server that is asked too
+        often is asked once more. Raises ToolServerError."""
         from layover.plugins.reach.mcp.guard import Trip
 
         for is_last in (False, True):
@@ -148,12 +163,13 @@ class McpServers:
                 try:
                     await session.opened()
                     return await session.request(request, trip, on_event, dialogue)
-                except ToolServerError:
-                    is_lost = session.is_over or not session.is_open
-                    if is_lost or trip.refused is not None or trip.problem is not None:
-                        self._drop(endpoint, session)
-                    if is_last or is_new or trip.refused not in _LOST or not session.has_id:
+                except ToolServerError as error:
+                    self._drop_if_bad(endpoint, session, trip, error)
+                    is_forgotten = trip.refused in _LOST and session.has_id and not is_new
+                    wait_s = 0.0 if is_forgotten else _wait_of(error)
+                    if is_last or wait_s is None:
                         raise
+                    await self._sleep(wait_s)
                 except BaseException:
                     if not session.is_open:
                         self._drop(endpoint, session)
@@ -175,6 +191,14 @@ class McpServers:
         session = sessions[key] = _client()(endpoint)
         return session, True
 
+    def _drop_if_bad(
+        self, endpoint: Endpoint, session: "Session", trip: "Trip", error: ToolServerError
+    ) -> None:
+        is_over = session.is_over or not session.is_open
+        is_refused = trip.refused is not None and error.status != TOO_MANY
+        if is_over or is_refused or trip.problem is not None:
+            self._drop(endpoint, session)
+
     def _drop(self, endpoint: Endpoint, session: "Session") -> None:
         """Have nobody else begin in the session. Those who wait in it go on."""
         sessions = self._of_loop()
@@ -184,6 +208,14 @@ class McpServers:
 
     def _of_loop(self) -> _Sessions:
         return self._sessions.setdefault(asyncio.get_running_loop(), OrderedDict())
+
+
+def _wait_of(error: ToolServerError) -> float | None:
+    """Return the seconds after which a request that had no effect is sent again; None: it is not."""
+    if error.status != TOO_MANY:
+        return None
+    wait_s = BUSY_S if error.wait_s is None else error.wait_s
+    return wait_s if wait_s <= MAX_WAIT_S else None
 
 
 def _client() -> "type[Session]":

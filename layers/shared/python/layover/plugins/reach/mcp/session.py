@@ -11,7 +11,16 @@ import httpx2
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, ElicitResult, Implementation, JSONRPCResponse
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ElicitResult,
+    Implementation,
+    JSONRPCError,
+    JSONRPCResponse,
+)
 from pydantic import TypeAdapter
 
 from layover.futures import retrieve_exception
@@ -24,7 +33,7 @@ from layover.plugins.reach.mcp.guard import (
     Trip,
     trip,
 )
-from layover.ports.tool_servers import Endpoint, OnEvent, ToolServerError
+from layover.ports.tool_servers import TOO_MANY, Endpoint, OnEvent, ToolServerError
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
@@ -42,6 +51,8 @@ _STAND_IN = {
 }
 """A result that every version of the protocol takes as one of a list and of a call."""
 _AS_IT_IS: Any = TypeAdapter(dict[str, Any])
+_Answer = JSONRPCResponse | JSONRPCError
+_OF_THE_CLIENT = (CONNECTION_CLOSED, PARSE_ERROR, INVALID_REQUEST)
 _CLOSE_S = 2.0
 """Seconds in which a session is closed in order."""
 
@@ -83,6 +94,7 @@ class Session:
             _reason(self._opening, "it cannot be reached, or opens no session"),
             retryable=self._opening.may_help,
             status=self._opening.refused,
+            wait_s=self._opening.wait_s,
         )
 
     @property
@@ -173,6 +185,8 @@ class Session:
                 sent=mine.in_doubt and (is_closed or mine.refused is not None),
                 retryable=(is_closed or mine.refused is not None) and mine.may_help,
                 status=mine.refused,
+                wait_s=mine.wait_s,
+                words="" if _is_the_clients(error, mine) else error.message,
             ) from None
         finally:
             sending.cancel()
@@ -223,7 +237,11 @@ class Session:
             self._endpoint.url, http_client=http, max_sse_event_size=MAX_RESPONSE
         )
         async with transport as (incoming, outgoing):
-            yield _Incoming(incoming, lambda: self.is_open), outgoing
+            yield _Incoming(incoming, self._open_trip), outgoing
+
+    def _open_trip(self) -> Trip | None:
+        """Return the trip of the handshake, once that is over."""
+        return self._opening if self.is_open else None
 
     async def _note(self, response: httpx2.Response) -> None:
         if "mcp-session-id" in response.headers:
@@ -250,10 +268,10 @@ class _Incoming:
     list for one tool that breaks the protocol, and a result for one of its parts. `servers` reads them."""
 
     def __init__(
-        self, stream: "ReadStream[SessionMessage | Exception]", is_open: Callable[[], bool]
+        self, stream: "ReadStream[SessionMessage | Exception]", opened: Callable[[], Trip | None]
     ) -> None:
         self._stream = stream
-        self._is_open = is_open
+        self._opened = opened
 
     @property
     def last_context(self) -> Any:
@@ -287,13 +305,36 @@ class _Incoming:
         return await self._stream.__aexit__(kind, error, trace)
 
     def _unread(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception":
-        if isinstance(item, Exception) or not self._is_open():
+        if isinstance(item, Exception) or not isinstance(item.message, _Answer):
             return item
-        message = item.message
-        if not isinstance(message, JSONRPCResponse):
-            return item
-        unread = {**_STAND_IN, _UNREAD: message.result}
-        return replace(item, message=message.model_copy(update={"result": unread}))
+        message, opened = item.message, self._opened()
+        changed: dict[str, Any] = {}
+        mine = self.last_context.get(trip) if self.last_context is not None else None
+        # What comes after the handshake in its name is of the stream that belongs to no request.
+        if mine is not None and mine is not opened and mine.request_id is not None:
+            changed["id"] = mine.request_id
+        if isinstance(message, JSONRPCResponse):
+            changed["result"] = (
+                _of_handshake(message.result)
+                if opened is None
+                else {**_STAND_IN, _UNREAD: message.result}
+            )
+        return replace(item, message=message.model_copy(update=changed))
+
+
+def _of_handshake(result: dict[str, Any]) -> dict[str, Any]:
+    """Return what a server says of itself. PHP writes an empty object as `[]`, which the client refuses."""
+    able = result.get("capabilities")
+    if isinstance(able, dict):
+        able = {name: {} if each == [] else each for name, each in able.items()}
+    return {**result, "capabilities": able or {}} if "capabilities" in result else result
+
+
+def _is_the_clients(error: MCPError, mine: Trip) -> bool:
+    """Return whether an error is the client's word for an answer that is none, and not the server's."""
+    return error.code in _OF_THE_CLIENT or (
+        error.code == INTERNAL_ERROR and mine.refused is not None
+    )
 
 
 def _progress(on_event: OnEvent) -> Any:
@@ -309,6 +350,9 @@ def _reason(mine: Trip, otherwise: str) -> str:
         return mine.problem
     if mine.refused in (401, 403):
         return f"it refused the credentials (status {mine.refused}): check headers="
+    if mine.refused == TOO_MANY:
+        again = "" if mine.wait_s is None else f", and may be asked again in {mine.wait_s:g} s"
+        return f"it is asked too often (status {TOO_MANY}){again}"
     if mine.refused is not None:
         return f"it answered with the status {mine.refused}"
     return otherwise
