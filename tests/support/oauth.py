@@ -48,6 +48,8 @@ class OAuthServer:
     gives_refresh: bool = True
     odd: list[Any] = field(default_factory=list)
     forms: list[dict[str, str]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    """Of each request over HTTP, names in lower case."""
     revoked: list[str] = field(default_factory=list)
     codes: dict[str, _Code] = field(default_factory=dict)
     access: dict[str, tuple[str, float | None]] = field(default_factory=dict)
@@ -190,7 +192,7 @@ class Endpoints:
         if self.gate is not None:
             self.waiting += 1
             await self.gate.wait()
-        if status >= 500:
+        if status == 429 or status >= 500:
             raise RetryableError(f"accounts.example.com answered with status {status}")
         if status != 200:
             raise TokenRefused(answer["error"])
@@ -220,6 +222,7 @@ def served(server: OAuthServer) -> Iterator[str]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"])).decode()
+            server.headers.append({name.lower(): value for name, value in self.headers.items()})
             client = None
             if (header := self.headers.get("authorization")) is not None:
                 pair = b64decode(header.removeprefix("Basic ")).decode().partition(":")

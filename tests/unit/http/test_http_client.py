@@ -81,6 +81,14 @@ async def closed(served: Loopback, connection: int) -> None:
 # What breaks
 
 
+async def test_each_request_names_its_sender_unless_it_has_a_name(client: Client) -> None:
+    async with loopback(OK) as served:
+        assert await text_of(client, served) == "hi"
+        async with ask(client, served, **{"user-agent": "another"}) as response:
+            await response.read()
+    assert [each.headers["user-agent"] for each in served.requests] == ["layover", "another"]
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -16,6 +16,7 @@ from layover.errors import ConfigurationError, ConsentRefused, RetryableError
 from layover.plugins.reach.adapters.endpoints import HttpTokenEndpoints
 from layover.plugins.reach.connections.answers import tokens_in
 from layover.plugins.reach.connections.tokens import token_of
+from layover.ports.grants import TokenRefused
 from layover.values.grant import Grant
 from support.oauth import TOKEN_URL, served
 from unit.plugins.reach.connections.test_tokens import ANN, SERVICE, Shop
@@ -220,6 +221,51 @@ def test_renewal_that_does_not_say_a_lifetime_has_the_one_before() -> None:
     assert second.expires_at == now + timedelta(hours=2)
     assert (second.refresh, second.account, second.granted) == ("r", "sub:1", ("a", "b"))
     assert tokens_in({"access_token": "x", "expires_in": 0}, now, first).expires_at is None
+
+
+def token_until(end: Any) -> str:
+    """An access token that says itself when it ends."""
+    return id_token(exp=end)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lives"),
+    [
+        ({"access_token": "x", "refresh_token": "r"}, 3600),
+        ({"access_token": "x"}, None),
+        ({"access_token": "x", "refresh_token": "r", "expires_in": 0}, None),
+        ({"access_token": token_until("soon"), "refresh_token": "r"}, 3600),
+        ({"access_token": token_until(True)}, None),
+        ({"access_token": token_until(0), "refresh_token": "r"}, 3600),
+    ],
+    ids=["may be renewed", "may not", "without an end", "no time", "no number", "long ago"],
+)
+def test_life_that_a_service_does_not_say(fields: dict[str, Any], lives: float | None) -> None:
+    tokens = tokens_in(fields, ManualClock().now())
+    assert tokens.lives == (None if lives is None else timedelta(seconds=lives))
+
+
+def test_token_that_says_when_it_ends_is_renewed_before() -> None:
+    now = ManualClock().now()
+    ends = (now + timedelta(minutes=30)).timestamp()
+    first = tokens_in({"access_token": token_until(ends), "refresh_token": "r"}, now)
+    assert first.expires_at == now + timedelta(minutes=30)
+    again = tokens_in({"access_token": token_until(ends + 60)}, now, first)
+    assert again.expires_at == now + timedelta(minutes=31)
+    assert tokens_in({"access_token": "x"}, now, first).lives == timedelta(minutes=30)
+    said = tokens_in({"access_token": token_until(ends), "expires_in": 60}, now)
+    assert said.expires_at == now + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("kind", ["Bearer", "jwt-bearer", "JWT", "BearerToken", "user", None, 7])
+def test_kind_of_token_that_is_sent_as_every_other_is_taken(kind: Any) -> None:
+    assert tokens_in(answer(token_type=kind), ManualClock().now()).access == "new"
+
+
+@pytest.mark.parametrize("kind", ["DPoP", "MAC", "pop", "N_A"])
+def test_kind_of_token_that_needs_more_than_a_header_is_refused(kind: str) -> None:
+    with pytest.raises(TokenRefused, match="unsupported_token_type"):
+        tokens_in(answer(token_type=kind), ManualClock().now())
 
 
 # Tokens that are not at the top

@@ -472,10 +472,12 @@ def test_lifetimes_as_services_write_them(expires_in: Any, seconds: float | None
     assert tokens.expires_at == expected
 
 
-def test_scopes_are_parted_by_blanks_or_commas() -> None:
-    now = ManualClock().now()
-    answer = {"access_token": "x", "scope": "repo,user  read:org"}
-    assert tokens_in(answer, now).granted == ("repo", "user", "read:org")
+@pytest.mark.parametrize(
+    "scope", ["repo user read:org", "repo,user  read:org", ["repo", "user", "read:org", 7]]
+)
+def test_scopes_are_parted_by_blanks_or_commas_or_in_a_list(scope: Any) -> None:
+    answer = {"access_token": "x", "scope": scope}
+    assert tokens_in(answer, ManualClock().now()).granted == ("repo", "user", "read:org")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from layover.adapters.http.request import Url
 
+USER_AGENT = "layover"
+"""The name in each request. Some servers refuse one without it, or slow down those that have a library's."""
+
 
 class Response(ABC):
     """An answer whose head has arrived; `aclose` ends it. `headers`: names in lower case."""

@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import unquote_to_bytes
 
-from layover.adapters.http.client import Response
+from layover.adapters.http.client import USER_AGENT, Response
 from layover.adapters.http.connection import Connection, ConnectionBroken, Target
 from layover.adapters.http.pool import Pool, PoolLimits, Pools
 from layover.adapters.http.request import Url, encode_request
@@ -30,7 +30,8 @@ class DirectClient:
         self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float
     ) -> Response:
         """See Client."""
-        fields = {"host": url.host, "accept-encoding": "gzip", **headers}
+        own = {"host": url.host, "accept-encoding": "gzip", "user-agent": USER_AGENT}
+        fields = {**own, **headers}
         if url.user:
             fields["authorization"] = f"Basic {b64encode(unquote_to_bytes(url.user)).decode()}"
         request = encode_request("POST", url.path, fields, body)

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import httpx2
 from httpx2._utils import get_environment_proxies
 
-from layover.adapters.http.client import Client, Response
+from layover.adapters.http.client import USER_AGENT, Client, Response
 from layover.adapters.http.connection import ConnectionBroken
 from layover.adapters.http.near import is_this_machine
 from layover.adapters.http.request import InvalidHeader, InvalidURL, Url
@@ -83,7 +83,11 @@ class ProxiedClient:
             # It logs each request's URL, and some URLs are secrets.
             logging.getLogger("httpx2").setLevel(logging.WARNING)
             client = httpx2.AsyncClient(
-                limits=self._limits, verify=system_trust(), trust_env=False, mounts=self._mounts()
+                headers={"user-agent": USER_AGENT},
+                limits=self._limits,
+                verify=system_trust(),
+                trust_env=False,
+                mounts=self._mounts(),
             )
             self._clients[loop] = client
         return client

@@ -26,6 +26,7 @@ from layover.ports.tool_servers import (
 )
 from layover.runtime import Runtime
 from layover.values.runs.served import ServedTool, ServedTools
+from layover.values.text import sanitise
 
 logger = logging.getLogger("layover")
 

@@ -21,8 +21,6 @@ from layover.plugins.models.faults import (
     unusable,
 )
 
-USER_AGENT = "layover"
-"""Some gateways refuse requests that name no client."""
 Headers = Mapping[str, str]
 Authorize = Callable[[str, bytes], Awaitable[Headers]]
 """The headers, names in lower case, that let a POST of JSON with this URL and body in. Raises
@@ -107,7 +105,6 @@ class Endpoint(Transport):
             all_headers = {
                 "accept": "application/json",
                 "content-type": "application/json",
-                "user-agent": USER_AGENT,
                 **await self._authorize(str(url), body),
                 **headers,
             }

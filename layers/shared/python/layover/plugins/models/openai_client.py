@@ -16,7 +16,6 @@ from layover.adapters.http.client import Response
 from layover.errors import DefinitionError
 from layover.plugins.models.closing import may_miss_close
 from layover.plugins.models.endpoint import (
-    USER_AGENT,
     Headers,
     Transport,
     json_or_text,
@@ -160,8 +159,7 @@ class ClientTransport(Transport):
         import openai
 
         options: Any = {
-            # The client's user agent stays: gateways that count clients know it.
-            "headers": {n: v for n, v in headers.items() if v != USER_AGENT},
+            "headers": dict(headers),
             "max_retries": 0,
             # Conversations go where the author's client says.
             "follow_redirects": False,

@@ -16,6 +16,11 @@ _MAX_SCOPES = 100
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 """A header can have no other."""
 _LONGEST = timedelta(days=3650)
+_UNSAID = timedelta(hours=1)
+"""The life of a token that can be renewed and whose service says nothing of its end, as Salesforce does."""
+_OTHER_KINDS = frozenset({"dpop", "mac", "pop", "n_a"})
+"""Kinds of tokens that do not work in an Authorization: Bearer. The other words that services have for
+theirs (`jwt-bearer`, `user`, `BearerToken`) mean one that does."""
 _OF_USERS = "authed_user"
 """Slack's place of a user's tokens; those at the top of its answer are the bot's."""
 _ACCOUNTS = ("sub", "user_id", "userid", "account_id")
@@ -58,19 +63,20 @@ def tokens_in(
     TokenRefused for an answer without a token that could be used."""
     whole, fields = fields, _at(fields, path, before)
     kind = fields.get("token_type")
-    if isinstance(kind, str) and kind.lower() not in ("bearer", "user", "bot"):
-        # Tokens of other kinds (DPoP, MAC) do not work in an Authorization: Bearer.
+    if isinstance(kind, str) and kind.lower() in _OTHER_KINDS:
         raise TokenRefused("unsupported_token_type")
     access = _token(fields.get("access_token"))
     if access is None:
         raise TokenRefused(INVALID_RESPONSE)
-    lives = _seconds(fields.get("expires_in"))
-    if "expires_in" not in fields and before is not None:
-        lives = before.lives
+    refresh = _token(fields.get("refresh_token")) or (before.refresh if before else None)
+    if "expires_in" in fields:
+        lives = _seconds(fields["expires_in"])
+    else:
+        lives = _told_by(access, now) or _unsaid(refresh, before)
     scopes = _scopes(fields.get("scope"))
     return Tokens(
         access=access,
-        refresh=_token(fields.get("refresh_token")) or (before.refresh if before else None),
+        refresh=refresh,
         expires_at=now + lives if lives is not None else None,
         lives=lives,
         granted=scopes if scopes is not None else (before.granted if before else None),
@@ -94,17 +100,33 @@ def _at(fields: Mapping[str, Any], path: str | None, before: Tokens | None) -> M
 def _account(fields: Mapping[str, Any]) -> str | None:
     """Return the account that an answer names: that of its ID token, which the endpoint itself has given, or
     one of its fields."""
-    claims: Any = None
-    try:
-        _, body, _ = str(fields.get("id_token", "")).split(".")
-        claims = json.loads(urlsafe_b64decode(f"{body}==="))
-    except (ValueError, RecursionError):
-        pass
-    sub = claims.get("sub") if isinstance(claims, Mapping) else None
+    sub = _claims(fields.get("id_token")).get("sub")
     for name, value in [("sub", sub), *((each, fields.get(each)) for each in _ACCOUNTS)]:
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return f"{name}:{value}"[:500]
     return None
+
+
+def _claims(token: Any) -> Mapping[str, Any]:
+    """Return the claims of a JWT, as its sender wrote them; none if it is not one."""
+    try:
+        _, body, _ = str(token).split(".")
+        claims = json.loads(urlsafe_b64decode(f"{body}==="))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, Mapping) else {}
+
+
+def _unsaid(refresh: str | None, before: Tokens | None) -> timedelta | None:
+    """Return the life of a token of which nobody says it: that of the one before, if that had one."""
+    lives = before.lives if before else None
+    return lives or (_UNSAID if refresh else None)
+
+
+def _told_by(access: str, now: datetime) -> timedelta | None:
+    """Return the life that a JWT has left by its own `exp`; None if it says none."""
+    end = _claims(access).get("exp")
+    return _seconds(end - now.timestamp()) if isinstance(end, int | float) else None
 
 
 def _token(value: Any) -> str | None:
@@ -123,7 +145,10 @@ def _seconds(value: Any) -> timedelta | None:
 
 
 def _scopes(value: Any) -> tuple[str, ...] | None:
-    """Return scopes that are parted by blanks, as the standard says, or by commas, as some services do."""
+    """Return scopes that are parted by blanks, as the standard says, or by commas or in a list, as some
+    services do."""
+    if isinstance(value, list):
+        value = " ".join(each for each in value if isinstance(each, str))
     if not isinstance(value, str):
         return None
     words = re.split(r"[\s,]+", value.strip())[:_MAX_SCOPES]
