@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from layover.values.memory.compaction import (
     Compacted,
@@ -70,7 +70,7 @@ class Branches(Conversation):
         await self.say(parent, *ids)
 
     async def slice(
-        self, after: str | None, through: str, *observed: str, **more: Sequence[str]
+        self, after: str | None, through: str, *observed: str, **more: Any
     ) -> Generation | None:
         """Observe a stretch ahead. `more`: `left_out`, `taken`."""
         made = new("observations", after, through, *(observed or (f"o-{through}",)), **more)
@@ -79,9 +79,7 @@ class Branches(Conversation):
     async def activate(self, *numbers: int, expected: int | None = None) -> bool:
         return await self.memory.activate(self.owner, self.id, numbers, expected)
 
-    async def observe(
-        self, after: str | None, through: str, *observed: str, **more: Sequence[str]
-    ) -> int:
+    async def observe(self, after: str | None, through: str, *observed: str, **more: Any) -> int:
         """A slice that takes effect at once; its number."""
         made = await self.slice(after, through, *observed, **more)
         assert made is not None
