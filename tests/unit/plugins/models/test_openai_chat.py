@@ -115,7 +115,7 @@ async def test_nobody_listening_is_a_connection_error() -> None:
         ("ftp://127.0.0.1/v1", "sk"),
         ("http://127.0.0.1:99999999/v1", "sk"),
         ("http://[::1/v1", "sk"),
-        ("http://{loopback}/v1", "sk\n"),
+        ("http://{loopback}/v1", "s\nk"),
         ("http://{loopback}/v1", "schlüssel"),
     ],
 )
