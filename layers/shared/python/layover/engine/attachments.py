@@ -52,6 +52,8 @@ class Attachments:
         """Return the prompt with the files' bytes in place of references. The same files give the same
         bytes. Raises RetryableError."""
         inputs = prompt.settings.inputs
+        if not any([isinstance(part, FilePart) for m in prompt.messages for part in m.content]):
+            return prompt
         parts = [part for m in reversed(prompt.messages) for part in _references(m)]
         if not parts:
             return prompt

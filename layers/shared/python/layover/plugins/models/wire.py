@@ -355,7 +355,7 @@ def answers(messages: Sequence[Message], at: int) -> CallResults:
         for part in message.content:
             if isinstance(part, ToolResultPart):
                 text = result_text(message, part)
-                parts = _parts(message)
+                parts = _parts(message) if len(message.content) > 1 else ()
                 result[part.tool_call_id] = CallResult(text, part.is_error, parts, part.tool_name)
     return result
 
