@@ -387,8 +387,8 @@ class ConsentRefused(Conflict):
 
 
 SEND_LESS = (
-    "of a chat, send only the message that is read (`prepareSendMessagesRequest` of useChat's transport, "
-    "`requestInit` of AG-UI's client), and upload large files before (POST /files)"
+    "of a chat, send only the message that is read (`prepareSendMessagesRequest` for useChat, `requestInit` "
+    "for AG-UI), and upload large files before (POST /files)"
 )
 """Words for who sent a body that is larger than any request may be."""
 

@@ -121,4 +121,4 @@ class Runtime:
         if settings is not None and settings.context_window is not None:
             return settings.context_window
         by_name = self.window(model) if self.window else None
-        return by_name or (learned or {}).get(model)
+        return by_name or (learned.get(model) if learned else None)

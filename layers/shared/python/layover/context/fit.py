@@ -30,11 +30,10 @@ def room(window: int | None) -> int:
 
 
 def learned_windows(head: ThreadHead | None, steps: Iterable[StepRecord]) -> dict[str, int]:
-    """Return what providers' refusals have taught so far: windows by the names of models, those of a thread
-    and of the steps of its run (docs/behaviour.md#learned-windows)."""
-    windows = dict(head.windows) if head is not None else {}
+    """Return the windows that a thread, and then the steps of its run, learned of refusals, by model."""
+    windows = {**head.windows} if head is not None else {}
     for step in steps:
-        windows.update(step.windows)
+        windows |= step.windows
     return windows
 
 

@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 from layover.clock import MICROSECOND
-from layover.context.fit import learned_windows
 from layover.context.frames import steps_at, unused_replies, usage_at
 from layover.context.rendering import (
     Rendering,
@@ -50,7 +49,7 @@ class _Journaled:
         slot_ids = {s.tool_call_id for step in self.steps for s in step.slots}
         self.call_ids = slot_ids | {c.tool_call_id for c in self.calls.values()}
         self.said: tuple[Message, ...] = snapshot.said
-        self.windows = learned_windows(None, self.steps)
+        self.windows: dict[str, int] = {}
 
 
 class RunState:
@@ -77,7 +76,7 @@ class RunState:
         """The run that the messages belong to: a child has its own id."""
         self._records = records
         self.windows = records.windows
-        """The windows that refusals taught, as `ThreadHead.windows`: all frames of the run learn."""
+        """As `ThreadHead.windows`: those that the turn read, and what any frame of the run learns."""
         self.calls = records.calls
         """The calls of the whole run: a process that settles one call may need the others."""
         self.steps: list[StepRecord] = list(steps_at(records.steps, path))

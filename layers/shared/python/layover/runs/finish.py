@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from layover.approvals.outbox import tell, wake_cut
 from layover.batches import batched
+from layover.context.fit import learned_windows
 from layover.context.tokens import with_token_count
 from layover.context.transcript import Branch, branch
 from layover.engine.progress import Over
@@ -180,7 +181,7 @@ async def _end(
         own = own.without_loose()
     last_created_at = max(message.created_at for message in own.messages)
     last_created_at = max(last_created_at, head.last_created_at or last_created_at)
-    windows = {**head.windows, **state.windows}
+    windows = learned_windows(head, state.steps) | state.windows
     outcome = Outcome(
         status=over.status,
         finish_reason=over.finish_reason,

@@ -46,7 +46,7 @@ async def load_turn_input(
     # The first journaled step pins it. Until then, each attempt builds a new prompt.
     pinned = pinned_of(own_steps(snapshot), snapshot.meta.agent)
     as_of = runtime.clock.now()
-    learned = learned_windows(head, snapshot.steps)
+    learned = learned_windows(head, snapshot.steps) if snapshot.steps else head.windows
     bounds = limits_of(runtime, agent, learned)
     turn, memory = Turn(agent, snapshot.meta, as_of, pinned, learned), runtime.agent_memory
     query = _turn_query(runtime, turn, head, bounds)

@@ -58,7 +58,7 @@ def assemble(
     if state.hears:
         # What was said while the run was set aside. All else in the next prompt comes behind that.
         state.heard, state.heard_at = turn_input.heard, turn_input.newest_at
-    state.windows.update(turn_input.windows)
+    state.windows |= turn_input.windows
 
     memory = _prompt_memory(state, turn_input)
     built_in = _built_in(work, memory, turn_input)
@@ -125,8 +125,9 @@ def _window(work: RunWork, settings: ModelSettings) -> tuple[int | None, bool]:
     """Return the window of the agent's model, and whether only refusals have taught it."""
     runtime, meta = work.runtime, work.state.meta
     model, settings = model_of(work.agent, runtime.settings, meta), meta.choice.apply(settings)
-    window = runtime.window_of(model, settings, work.state.windows)
-    return window, window != runtime.window_of(model, settings)
+    learned = work.state.windows
+    window = runtime.window_of(model, settings, learned)
+    return window, learned != {} and window != runtime.window_of(model, settings)
 
 
 def _prompt_memory(state: RunState, turn_input: TurnInput) -> PromptMemory:

@@ -225,8 +225,8 @@ class StepRequests:
             # Most runs meet none.
             from layover.engine.models.learned import Lesson
 
-            name = self._models[failed.model]
-            self._lesson = Lesson(self._work, self.windows, name, request.settings)
+            model = self._models[failed.model]
+            self._lesson = Lesson(self._work, self.windows, model, request.settings)
             facts = facts._replace(window=self._lesson.begin(problem, facts.size))
         plan = recovered(failed, problem, facts)
         if plan is None or (self._left <= 0 and not plan.is_filtered):

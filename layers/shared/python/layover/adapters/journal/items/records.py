@@ -73,7 +73,9 @@ def thread_index(keys: Keys, thread_id: str, updated_at: str) -> dict[str, str]:
 
 def head_from(owner: str, item: Item) -> ThreadHead:
     """Return the value of a HEAD item."""
-    decoded = {name: json.loads(item.get(name) or "{}") for name in ("metadata", "windows")}
+    decoded = {"metadata": json.loads(item["metadata"])}
+    if windows := item.get("windows"):
+        decoded["windows"] = json.loads(windows)
     return ThreadHead.model_validate({**_present(item), "owner": owner, **decoded})
 
 
