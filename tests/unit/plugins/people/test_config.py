@@ -50,6 +50,8 @@ MAIL = {"mail_from": "a@example.com"}
         ({"owner": [{"teams": "@owner"}]}, "teams is not the name of a secret"),
         ({"finance": [{"mail": "bea"}], **MAIL}, "mail is not a mail address"),
         ({"finance": [{"mail": ["a@b.c", "x\ny@b.c"]}], **MAIL}, "mail is not a mail address"),
+        ({"finance": [{"mail": "jesús@b.c"}], **MAIL}, "mail is not a mail address in ASCII"),
+        ({"mail_from": "a\x7f@b.c"}, "mail_from is not a mail address in ASCII"),
         ({"finance": [{"mail": "a@b.c"}]}, "mail_from is missing"),
         ({"mail_from": "Approvals"}, "mail_from is not a mail address"),
         ({"link_sign_in": "yes"}, "link_sign_in is true or false"),

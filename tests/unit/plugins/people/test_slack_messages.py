@@ -11,7 +11,7 @@ from layover.errors import ConfigurationError, RetryableError
 from layover.plugins.people.channels.slack import BASE_URL
 from layover.plugins.people.channels.slack.block_kit import APPROVE, escape
 from layover.plugins.people.channels.slack.sender import SlackSender, message_blocks
-from layover.plugins.people.channels.slack.twin_rules import check_blocks
+from layover.plugins.people.channels.slack.twin_rules import check_blocks, is_too_long
 from layover.ports.channels import ChannelBusy, ChannelRefused
 from layover.values.channels import Address, NoticeKind, NoticeLinks
 from layover.values.decision import (
@@ -253,6 +253,23 @@ def test_most_that_a_message_can_say_fits(bench: SlackBench) -> None:
     args = {f"argument {n} {'n' * 50}": "&" * 5_000 for n in range(60)}
     notice = make_notice(bench.clock, args=args, summary="&" * 500, agent_path=("a" * 900,) * 9)
     assert check_blocks(message_blocks(notice, LINKS)) == []
+
+
+@pytest.mark.parametrize("mark", ["x", "&", "\U0001f600"])
+@pytest.mark.parametrize("kind", [NoticeKind.REQUESTED, NoticeKind.DECIDED, NoticeKind.VOTED])
+def test_texts_of_a_message_are_as_long_together_as_slack_takes(
+    bench: SlackBench, kind: NoticeKind, mark: str
+) -> None:
+    """A long outcome leaves less room for the facts, and wide characters count twice."""
+    args = {f"a{n}": mark * 1_000 for n in range(20)}
+    edit = {name: f"{value[1:]}!" for name, value in args.items()}
+    decision = decided(bench, DecisionKind.APPROVED, exact_args=edit, reason=mark * 500)
+    notice = make_notice(bench.clock, kind, args=args, summary=mark * 300)
+    if kind is NoticeKind.DECIDED:
+        notice = notice.model_copy(update={"decision": decision})
+    blocks = message_blocks(notice, LINKS)
+    assert not check_blocks(blocks)
+    assert not is_too_long(blocks)
 
 
 @pytest.mark.parametrize(

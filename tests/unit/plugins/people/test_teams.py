@@ -167,7 +167,7 @@ def test_card_has_no_markdown_and_no_link_of_one_person() -> None:
 def test_card_that_is_too_large_is_shortened_and_stays_useful() -> None:
     args = {f"argument-{n}": "\U0001f40e" * 900 for n in range(20)}
     written = write_card(the_notice(args=args), LINKS, Channels())
-    assert len(written) <= MAX_BYTES
+    assert asks(written) == 202
     text = written.decode()
     assert "argument-19" in text
     assert "Requested by" in text
@@ -188,6 +188,10 @@ def test_local_teams_keeps_the_rules_of_the_service() -> None:
     assert asks(good, kind="text/plain") == 400
     assert asks(good, method="GET") == 405
     assert asks(good + b" " * MAX_BYTES) == 413
+    quotes = 5_800
+    assert asks({"text": '"' * quotes}) == 400
+    # Each quotation mark has a backslash in a text, and both have one more in a text within a text.
+    assert asks({"text": '"' * (quotes + 1_500)}) == 413
     assert asks({"text": "Hello"}) == 400
     message = json.loads(good)
     card = message["attachments"][0]["content"]

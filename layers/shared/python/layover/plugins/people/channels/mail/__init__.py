@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from layover.plugins.people.channels.mail.sender import MailSender
 
 _ADDRESS = Form(
-    lazy_pattern(r"[^@\s,;:<>\"()\[\]\\\x00-\x1f]{1,64}@[A-Za-z0-9.-]{1,189}"), "a mail address"
+    # SES takes no other letters, and of other domains only their names in ASCII (xn--...).
+    lazy_pattern(r"[^@,;:<>\"()\[\]\\\x00-\x20\x7f-\U0010ffff]{1,64}@[A-Za-z0-9.-]{1,189}"),
+    "a mail address in ASCII",
 )
 
 

@@ -48,18 +48,23 @@ def escape(text: str, limit: int = MAX_TEXT) -> str:
     size = 0
     for mark in text:
         piece = _ENTITIES.get(mark, mark)
-        size += len(piece) + (mark > "\uffff")
+        size += units(piece)
         if size > limit:
             return _cut(pieces, limit)
         pieces.append(piece)
     return "".join(pieces)
 
 
+def units(text: str) -> int:
+    """Return the length of a text as Slack counts it: as UTF-16 does."""
+    return len(text) + sum(mark > "\uffff" for mark in text)
+
+
 def _cut(pieces: list[str], limit: int) -> str:
-    size = sum(len(piece) + (piece > "\uffff") for piece in pieces)
+    size = sum(map(units, pieces))
     while size > limit - 1:
         piece = pieces.pop()
-        size -= len(piece) + (piece > "\uffff")
+        size -= units(piece)
     return "".join([*pieces, "…"])
 
 

@@ -344,10 +344,11 @@ def message_blocks(
     blocks: list[Json] = [{"type": "header", "text": plain(title, MAX_HEADER)}]
     if len(escape(title)) > MAX_HEADER:
         blocks += sections(title)
-    table = show_facts(notice, channels)
-    blocks += table.blocks
+    verdict: list[Json] = []
     if result := outcome(notice, channels):
-        blocks += [{"type": "divider"}, {"type": "section", "text": plain(result)}]
+        verdict = [{"type": "divider"}, {"type": "section", "text": plain(result)}]
+    table = show_facts(notice, channels, [*blocks, *verdict])
+    blocks += [*table.blocks, *verdict]
     waits = notice.decision is None and notice.kind not in _NOTHING_WAITS
     elements = [*(_decisions(notice) if waits and table.is_whole else ()), *_console(links)]
     if elements and waits:

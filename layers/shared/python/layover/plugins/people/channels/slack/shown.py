@@ -1,5 +1,6 @@
 """The facts that a person decides by, as blocks of a message or of a form."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layover.plugins.people.channels.slack.block_kit import (
@@ -10,6 +11,7 @@ from layover.plugins.people.channels.slack.block_kit import (
     label,
     plain,
     sections,
+    units,
 )
 from layover.plugins.people.words import MISSING, facts, is_whole
 from layover.values.channels import Channels, Notice
@@ -17,7 +19,8 @@ from layover.values.channels import Channels, Notice
 MAX_BLOCKS = 44
 """Blocks of facts: a message takes 50 in all."""
 MAX_SHOWN = 10_000
-"""Characters of facts. Slack refuses messages of about 13,000, and does not document how many it takes."""
+"""Characters of a message or of a form, as Slack counts them. It refuses messages of about 13,000, some of
+11,300, and does not document how many it takes."""
 _SHORT = 200
 """Characters of a fact that fits into a column."""
 
@@ -31,8 +34,11 @@ class ShownFacts:
     is_whole: bool
 
 
-def show_facts(notice: Notice, channels: Channels | None = None) -> ShownFacts:
-    """Return the facts of a call: short ones in two columns, below them each other one with its lines."""
+def show_facts(
+    notice: Notice, channels: Channels | None = None, others: Sequence[Json] = ()
+) -> ShownFacts:
+    """Return the facts of a call: short ones in two columns, below them each other one with its lines.
+    `others`: blocks that stand in the same message, for which it has room as well."""
     columns: list[Json] = []
     texts: list[Json] = []
     lines: list[str] = []
@@ -45,17 +51,20 @@ def show_facts(notice: Notice, channels: Channels | None = None) -> ShownFacts:
     starts = range(0, len(columns), MAX_FIELDS)
     blocks = [{"type": "section", "fields": columns[n : n + MAX_FIELDS]} for n in starts]
     blocks += texts
-    inside = _fitting(blocks)
+    inside = _fitting(blocks, MAX_SHOWN - sum(map(_size, others)))
     whole = is_whole(notice) and len(inside) == len(blocks) and all(map(fits, lines))
     missing = [] if whole else sections(MISSING)
     return ShownFacts([*inside, *missing], whole)
 
 
-def _fitting(blocks: list[Json]) -> list[Json]:
-    left = MAX_SHOWN
+def _fitting(blocks: list[Json], left: int) -> list[Json]:
     for n, block in enumerate(blocks[:MAX_BLOCKS]):
-        objects = block["fields"] if "fields" in block else [block["text"]]
-        left -= sum(len(each["text"]) for each in objects)
+        left -= _size(block)
         if left < 0:
             return blocks[:n]
     return blocks[:MAX_BLOCKS]
+
+
+def _size(block: Json) -> int:
+    objects = block.get("fields") or ([block["text"]] if "text" in block else [])
+    return sum(units(each["text"]) for each in objects)

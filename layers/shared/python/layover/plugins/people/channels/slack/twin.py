@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from layover.clock import SystemClock
 from layover.plugins.people.channels.slack import BOT_TOKEN, SIGNING_SECRET, URL
-from layover.plugins.people.channels.slack.twin_rules import check_blocks, check_view
+from layover.plugins.people.channels.slack.twin_rules import check_blocks, check_view, is_too_long
 from layover.plugins.people.channels.twins import Outbox, Twin
 
 Json = dict[str, Any]
@@ -442,7 +442,9 @@ def _wrong_message(fields: Json) -> Reply | None:
         return _refuse("invalid_metadata_format")
     if not fields.get("text") or len(fields["text"]) > 40_000:
         return _refuse("no_text" if not fields.get("text") else "msg_too_long")
-    return _refuse("invalid_blocks", errors=wrong) if wrong else None
+    if wrong:
+        return _refuse("invalid_blocks", errors=wrong)
+    return _refuse("msg_blocks_too_long") if is_too_long(fields["blocks"]) else None
 
 
 def _state(element: Json, value: Any) -> Json:

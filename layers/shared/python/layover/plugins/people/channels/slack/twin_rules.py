@@ -7,6 +7,9 @@ Json = dict[str, Any]
 
 MAX_MESSAGE_BLOCKS = 50
 MAX_VIEW_BLOCKS = 100
+MAX_MESSAGE = 12_000
+"""Characters of all texts of a message together. Slack documents none; it refuses some messages of 11,300 in
+blocks of lists, and all of 13,300 (slackapi/bolt-js 2509 and 2867)."""
 _MAX_ID = 255
 _STYLES = ("primary", "danger")
 
@@ -14,6 +17,18 @@ _STYLES = ("primary", "danger")
 def check_blocks(blocks: Any) -> list[str]:
     """Return what Slack would find wrong with the blocks of a message."""
     return list(_blocks(blocks, MAX_MESSAGE_BLOCKS, takes_inputs=False))
+
+
+def is_too_long(blocks: Any) -> bool:
+    """Return whether the texts of a message's blocks are too long together."""
+    return sum(_units(text) for text in _texts(blocks)) > MAX_MESSAGE
+
+
+def _texts(part: Any) -> Iterator[str]:
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        yield part["text"]
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _texts(each)
 
 
 def check_view(view: Any) -> list[str]:
@@ -148,6 +163,10 @@ def _text(text: Any, limit: int, where: str, *, only_plain: bool = False) -> Ite
 
 
 def _size(value: Any, limit: int, where: str, at_least: int = 1) -> Iterator[str]:
-    size = len(value.encode("utf-16-le", "surrogatepass")) // 2 if isinstance(value, str) else -1
+    size = _units(value) if isinstance(value, str) else -1
     if not at_least <= size <= limit:
         yield f"{where}: a text of {at_least} to {limit} characters"
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -11,6 +11,7 @@ from layover.plugins.people.channels.twins import Answer, Outbox, Rate, Twin
 RATE = 4
 """Messages in a second."""
 MAX_BYTES = 28 * 1024
+"""Bytes of a message as Teams keeps it: its card is a text in it."""
 RETRY_AFTER_S = 7
 _CARD = "application/vnd.microsoft.card.adaptive"
 _VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
@@ -57,7 +58,10 @@ class LocalTeams:
         if not self._rate.takes():
             status, kind, document = _refusal(429, "WorkflowRunActionsThrottled")
             return status, {**kind, "retry-after": str(RETRY_AFTER_S)}, document
-        if len(body) > MAX_BYTES:
+        if (
+            len(json.dumps(body.decode("utf-8", "replace"), ensure_ascii=False).encode())
+            > MAX_BYTES
+        ):
             return _refusal(413, "RequestEntityTooLarge")
         if headers.get("content-type", "").partition(";")[0] != "application/json":
             return _refusal(400, "TriggerInputSchemaMismatch")
