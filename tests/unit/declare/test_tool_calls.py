@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from layover import ConfigurationError, ToolContext, tool
+from layover import Approval, ConfigurationError, ToolContext, tool
 from layover.declare.context import SuspendRequest
 from layover.declare.schemas.render import invalid_input, invalid_suspend_payload
 from layover.declare.tools.approval import APPROVAL_SCHEMA
@@ -144,6 +144,20 @@ async def test_a_predicate_that_fails_lets_nothing_through() -> None:
 
     with pytest.raises(KeyError):
         await pay.requires_approval(pay.validate({"amount": 1}), CTX)
+
+
+@pytest.mark.parametrize("answer", [None, "", 0, [], "no", 1])
+async def test_only_false_lets_a_call_run_unasked(answer: Any) -> None:
+    async def asked_later(*_: Any) -> Any:
+        return answer
+
+    def pay(amount: float) -> str:
+        return ""
+
+    for rule in (lambda *_: answer, asked_later):
+        for needs in (rule, Approval(by=["finance"], when=rule)):
+            made = tool(needs_approval=needs)(pay)
+            assert await made.requires_approval(made.validate({"amount": 1}), CTX)
 
 
 async def test_true_always_needs_approval_and_false_never() -> None:

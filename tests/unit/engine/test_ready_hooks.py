@@ -387,6 +387,15 @@ async def test_always_is_about_the_tool_that_was_shown_though_another_one_ran() 
     assert (await bench.go()).status is Status.SUSPENDED
 
 
+@pytest.mark.parametrize("answer", ["yes", 1, None])
+async def test_only_true_lets_an_approval_hold_for_later_calls(answer: Any) -> None:
+    steps = [call("refund", amount=1, tool_call_id="c1"), say("ok"), call("refund", amount=2)]
+    bench = shop([RememberDecisions(when=lambda _: answer)], *steps)
+    first = await bench.go()
+    assert await bench.answer(first.id, "c1", "approve") == "over"
+    assert (await bench.go()).status is Status.SUSPENDED
+
+
 async def test_no_remembered_decision_beats_a_quorum() -> None:
     @tool(needs_approval=Approval(by=["finance"], quorum=2))
     def wire(amount: int) -> str:

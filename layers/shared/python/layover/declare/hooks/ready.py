@@ -193,7 +193,7 @@ class RememberDecisions(Hook):
 
     Args:
         when: A function of the decision (`decision`, `decided_by`, `reason`, `via`, `at`) that returns
-            whether an approval holds for later calls of the same tool. By default, one whose reason is
+            True if an approval holds for later calls of the same tool. By default, one whose reason is
             `always`, or begins with `always:`, does. A call that several persons have to approve is never
             remembered: one of them would decide for the others.
 
@@ -270,7 +270,7 @@ class RememberDecisions(Hook):
             return
         if decision.decision is not DecisionKind.APPROVED:
             return
-        if not self._when(decision):
+        if self._when(decision) is not True:
             return
         node = ctx.node_memory(self.NODE)
         about = f"{ctx.run_id}.{call.tool_call_id}.{call.attempt}"

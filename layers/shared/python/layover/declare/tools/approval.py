@@ -64,8 +64,8 @@ class Approval:
         when_edited: What becomes of a call that waits once its user edits the message that led to it, or
             leaves it for another branch. `withdraw` (default): nobody is asked any more. `keep`: it waits
             on, and its request says so (`taken_back_at`).
-        when: A predicate of the validated arguments (a dict) and the context, plain or async: True if the
-            call waits. None: each call waits.
+        when: A predicate of the validated arguments (a dict) and the context, plain or async: False if the
+            call need not wait; with any other answer, it waits. None: each call waits.
 
     Raises:
         DefinitionError: If the rule cannot be satisfied.
@@ -153,7 +153,13 @@ class Approval:
 
     async def applies(self, args: ToolArgs, ctx: ToolContext) -> bool:
         """Return whether this call waits. Raises what the predicate raises."""
-        return self.when is None or bool(await call_author(self.when, args.for_predicate(), ctx))
+        return self.when is None or await lets_wait(self.when, args, ctx)
+
+
+async def lets_wait(predicate: Predicate, args: ToolArgs, ctx: ToolContext) -> bool:
+    """Return whether an author's predicate lets a call wait. Only False lets it run: one that ends without an
+    answer has not said that nobody need be asked. Raises what the predicate raises."""
+    return await call_author(predicate, args.for_predicate(), ctx) is not False
 
 
 def _groups(what: str, value: Sequence[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from layover.declare.context import ToolContext
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.render import Parts, as_text, json_text, jsonable
-from layover.declare.tools.approval import AfterDenial, Approval, Predicate
+from layover.declare.tools.approval import AfterDenial, Approval, Predicate, lets_wait
 from layover.declare.tools.iterators import walk, walk_async
 from layover.declare.tools.json_schema_signature import json_schema_signature
 from layover.declare.tools.options import (
@@ -187,7 +187,7 @@ class Tool(Generic[P, R]):
             return needs
         if isinstance(needs, Approval):
             return await needs.applies(args, ctx)
-        return bool(await call_author(needs, args.for_predicate(), ctx))
+        return await lets_wait(needs, args, ctx)
 
     @property
     def describes(self) -> bool:
@@ -353,8 +353,9 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         name (str | None): The name by which the model calls it; None: the function's.
         description (str | None): What the model reads about it; None: the function's docstring.
         needs_approval (bool | Predicate | Approval): True, or a predicate of the validated arguments (a
-            dict) and the context, plain or async: the call waits for the run's owner before it runs. An
-            `Approval` names other approvers. False (default): it runs at once.
+            dict) and the context, plain or async: the call waits for the run's owner before it runs, unless
+            the predicate returns False. An `Approval` names other approvers. False (default): it runs at
+            once.
         suspend (Any): The type of the payload of `ctx.suspend(...)`, which has a JSON schema. It needs
             `resume`, and excludes `needs_approval`. None: the tool does not suspend.
         resume (Any): The type of the data that resumes the call (`ctx.resume`), which has a JSON schema. It
