@@ -86,6 +86,28 @@ def test_argument_has_the_field_of_its_type_and_is_sent_as_it_was(
 
 
 @pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        (["Apple", "sku-2"], ["Apple", "sku-2", "sku-1 (Apple), sku-2"]),
+        (["Apple"], ["sku-1", "sku-2", "sku-1, sku-2"]),
+        (None, ["sku-1", "sku-2", "sku-1, sku-2"]),
+    ],
+)
+def test_choice_is_read_by_its_name_and_sent_as_its_value(
+    modules: Page, names: Any, read: list[str]
+) -> None:
+    choice = {"type": "string", "enum": ["sku-1", "sku-2"], "enumNames": names}
+    several = {"type": "array", "items": choice}
+    form = Form(
+        modules, of(one=choice, more=several), {"one": "sku-1", "more": []}, {"one": "sku-2"}
+    )
+    assert form.sent == {"one": "sku-2", "more": []}
+    options = modules.locator("#f-one option").all_inner_texts()
+    assert options[1:] == read[:2]
+    assert f"Of these: {read[2]}." in modules.locator("#f-more-about").inner_text()
+
+
+@pytest.mark.parametrize(
     ("schema", "value"),
     [
         ({"type": "string"}, {"a": 1}),

@@ -32,6 +32,18 @@ const choicesOf = (schema, nullable) => {
   return typeOf(schema) === "boolean" && nullable ? [true, false] : null;  // A box that is not checked is not null.
 };
 
+/** The words for values that a schema lists, in its order; a tool or a server may have others than the values. */
+const namesIn = (schema) => {
+  const values = schema?.enum || [], names = schema?.enumNames;
+  return Array.isArray(names) && names.length === values.length ? names.map(String) : values.map(String);
+};
+
+/** The word for one of a schema's values. */
+const nameOf = (schema, value) => namesIn(schema)[(schema.enum || []).indexOf(value)] ?? String(value);
+
+/** The values that the items of a list may be, for a person who writes them. */
+const itemsOf = (items) => (items?.enum ? S.limits.of(items.enum.map((each) => (nameOf(items, each) === String(each) ? String(each) : `${each} (${nameOf(items, each)})`)).join(", ")) : "");
+
 /** The schema of a list's items, if each of them fits on a line. */
 const lineOf = (schema, root) => {
   if (typeOf(schema) !== "array" || !schema.items || schema.prefixItems) return null;
@@ -249,9 +261,9 @@ export function Fields({ form, prefix, payload, disabled }) {
   });
 }
 
-function Field({ id, label: title, kind, schema, choices, required, text, wrong, was, offers, disabled, onValue }) {
+function Field({ id, label: title, kind, schema, choices, items, required, text, wrong, was, offers, disabled, onValue }) {
   const typed = (event) => onValue(event.currentTarget.value);
-  const hints = [schema.description, kind === "lines" && S.limits.lines, ...limitsIn(schema).map(([each, limit]) => LIMITS[each][1](limit))].filter(Boolean).join(" ");
+  const hints = [schema.description, kind === "lines" && S.limits.lines, kind === "lines" && itemsOf(items), ...limitsIn(schema).map(([each, limit]) => LIMITS[each][1](limit))].filter(Boolean).join(" ");
   const notes = [(wrong || hints) && `${id}-about`, was && `${id}-was`].filter(Boolean).join(" ");
   const about = { id, disabled, "aria-describedby": notes || undefined, "aria-invalid": wrong ? "true" : undefined,
     "aria-required": required && kind !== "boolean" ? "true" : undefined };
@@ -267,7 +279,7 @@ function Field({ id, label: title, kind, schema, choices, required, text, wrong,
   return html`<div class=${`field${mark}`}>
     <label for=${id}>${label}${!required && html` <span class="quiet small">${S.decide.optional}</span>`}</label>
     ${kind === "enum"
-      ? html`<select ...${about} value=${text} onChange=${typed}><option value="">${S.decide.choose}</option>${choices.map((each) => html`<option key=${each} value=${String(each)}>${String(each)}</option>`)}</select>`
+      ? html`<select ...${about} value=${text} onChange=${typed}><option value="">${S.decide.choose}</option>${choices.map((each) => html`<option key=${each} value=${String(each)}>${nameOf(schema, each)}</option>`)}</select>`
       : kind === "lines" ? html`<textarea ...${about} rows=${Math.min(8, Math.max(2, String(text).split("\n").length))} dir="auto" value=${text} onInput=${typed} />`
       : kind === "json" ? html`<textarea ...${about} rows="4" class="code" value=${text} onInput=${typed} spellcheck="false" />`
         : html`<input ...${about} type=${kind === "date" ? "date" : "text"} dir=${kind === "string" ? "auto" : undefined} inputmode=${NUMBERS.has(kind) ? "decimal" : "text"} value=${text} onInput=${typed} autocomplete="off" />`}

@@ -30,6 +30,7 @@ export const S = {
     fewest: (n) => `At least ${n}.`,
     mostItems: (n) => `At most ${n}.`,
     lines: "One on each line.",
+    of: (values) => `Of these: ${values}.`,
   },
   sign: {
     title: "Talk to your agents",

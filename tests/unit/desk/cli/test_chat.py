@@ -369,6 +369,18 @@ def test_form_asks_for_each_field_of_the_schema() -> None:
     assert "note (string, optional): " in lines.prompts
 
 
+def test_form_shows_the_names_of_choices_and_sends_their_values() -> None:
+    choice = {"enum": ["sku-1", "sku-2"], "enumNames": ["Apple", "sku-2"], "type": "string"}
+    several = {"type": "array", "items": choice}
+    schema = {"type": "object", "properties": {"one": choice, "more": several}}
+    server = Server([[pending("input", payload=None, resume_schema=schema)], said("Done.")])
+    lines = Lines(["order", "sku-1", "sku-2", '["sku-2"]'])
+    hold(server, lines)
+    assert server.decisions() == [("resume", {"data": {"one": "sku-1", "more": ["sku-2"]}})]
+    assert "one (sku-1 (Apple) | sku-2, optional): " in lines.prompts
+    assert "more (JSON list of sku-1 (Apple) | sku-2, optional): " in lines.prompts
+
+
 FORM = {
     "type": "object",
     "properties": {"size": {"type": "string"}, "seats": {"type": "integer"}},

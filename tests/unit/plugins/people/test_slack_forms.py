@@ -126,6 +126,22 @@ def test_no_choice_is_an_answer_where_a_list_is_needed() -> None:
     assert read_answer(schema, state(extras=[])) == {"extras": []}
 
 
+@pytest.mark.parametrize("names", [["Apple", "Fig"], ["Apple"], "Apple", None])
+def test_choices_are_shown_by_their_names_and_answered_by_their_values(names: Any) -> None:
+    choice = {"enum": ["sku-1", "sku-2"], **({} if names is None else {"enumNames": names})}
+    several = {"type": "array", "items": choice}
+    schema = {"type": "object", "properties": {"one": choice, "more": several}}
+    view = form_view(make_notice(ManualClock(), resume_schema=schema), REF, Verdict.RESUME)
+    inputs = [block["element"] for block in view["blocks"] if block["type"] == "input"]
+    choosers = [each for each in inputs if "options" in each]
+    expected = names if isinstance(names, list) and len(names) == 2 else choice["enum"]
+    found = [[option["text"]["text"] for option in each["options"]] for each in choosers]
+    assert found == [expected, expected]
+    check_view(view)
+    answer = read_answer(schema, state(one=1, more=[0, 1]))
+    assert answer == {"one": "sku-2", "more": ["sku-1", "sku-2"]}
+
+
 def test_each_field_has_the_input_of_its_kind() -> None:
     kinds = {each.name: each.kind for each in fields_of(SCHEMA)}
     assert kinds == {

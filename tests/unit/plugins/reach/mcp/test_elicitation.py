@@ -376,6 +376,36 @@ async def test_words_of_a_server_are_cleaned_and_cut() -> None:
     assert "pattern" not in shown
 
 
+FIGS = [{"const": "sku-1", "title": "Fig\u200b"}, {"const": "sku-2", "title": "Pear"}]
+
+
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [
+        ({"type": "string", "oneOf": FIGS}, ["Fig", "Pear"]),
+        ({"anyOf": FIGS}, ["Fig", "Pear"]),
+        ({"enum": ["sku-1", "sku-2"], "enumNames": ["Fig", "Pear"]}, ["Fig", "Pear"]),
+        ({"enum": ["sku-1", "sku-2"], "enumNames": ["Fig"]}, None),
+        ({"enum": ["sku-1", "sku-2"]}, None),
+        ({"oneOf": [FIGS[0], {"const": "sku-2"}]}, ["Fig", "sku-2"]),
+        ({"oneOf": [FIGS[0], {"const": "sku-2", "title": "Fig"}]}, None),
+        ({"oneOf": [FIGS[0], {"const": "sku-2", "title": 7}]}, ["Fig", "sku-2"]),
+    ],
+)
+async def test_choice_is_shown_by_its_title_and_answered_by_its_value(
+    field: Any, names: Any
+) -> None:
+    async with shop_of(asks(one(field)), DONE) as (clerk, server):
+        waiting = await clerk.generate("Find it.")
+        (pending,) = waiting.pending
+        shown = pending.resume_schema["properties"]["x"]
+        assert (shown["type"], shown["enum"]) == ("string", ["sku-1", "sku-2"])
+        assert shown.get("enumNames") == names
+        await clerk.resume(waiting.run_id, pending.tool_call_id, {"x": "sku-2"})
+    sent = server.requests("tools/call")[-1].params["inputResponses"]
+    assert sent["q0"]["content"] == {"x": "sku-2"}
+
+
 async def test_questions_of_one_round_are_asked_one_after_the_other() -> None:
     first = one({"type": "string"})
     second = form({"type": "object", "properties": {"decline": {"type": "boolean"}}}, "And?")

@@ -121,7 +121,7 @@ def _fields(schema: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _field(field: Any) -> dict[str, Any]:
-    kind = field.get("type") if isinstance(field, Mapping) else None
+    kind = _kind(field)
     if not isinstance(kind, str) or kind not in _BOUNDS:
         raise DefinitionError(
             "its form has a field that is neither a text, a number, a choice nor a yes"
@@ -129,7 +129,7 @@ def _field(field: Any) -> dict[str, Any]:
     clean: dict[str, Any] = {"type": kind}
     for name in ("title", "description"):
         if isinstance(field.get(name), str):
-            clean[name] = plain(sanitise(field[name]), _MAX_WORDS)
+            clean[name] = _name(field[name])
     for name in _BOUNDS[kind]:
         if name in field:
             clean[name] = _number(field[name])
@@ -138,36 +138,63 @@ def _field(field: Any) -> dict[str, Any]:
         choices = _choices(field.get("items"))
         if choices is None:
             raise DefinitionError("its form has a list of what is not a choice")
-        clean |= {"items": {"type": "string", "enum": choices}, "uniqueItems": True}
+        clean |= {"items": {"type": "string", **choices}, "uniqueItems": True}
     elif choices is not None:
-        clean["enum"] = choices
+        clean |= choices
     elif kind == "string" and field.get("format") in _FORMATS:
         clean["format"] = field["format"]
     default = field.get("default")
-    if _may_be_default(default, kind, clean.get("enum")):
+    if _may_be_default(default, kind, None if choices is None else choices["enum"]):
         clean["default"] = sanitise(default)
     return clean
 
 
-def _may_be_default(default: Any, kind: str, choices: list[str] | None) -> bool:
-    is_value = _is_one_of(default, kind) and all_finite(default)
-    return is_value and (choices is None or default in choices)
-
-
-def _choices(field: Any) -> list[str] | None:
-    """Return the values of which a field is one; None if it may have any."""
+def _kind(field: Any) -> Any:
+    """Return the type of a field: a choice that says none is one of texts."""
     if not isinstance(field, Mapping):
         return None
-    choices = field.get("enum")
-    for name in ("oneOf", "anyOf"):
-        titled = field.get(name)
-        if choices is None and isinstance(titled, list):
-            choices = [each.get("const") if isinstance(each, Mapping) else None for each in titled]
+    return field.get("type", "string" if _listed(field) is not None else None)
+
+
+def _may_be_default(default: Any, kind: str, choices: list[str] | None) -> bool:
+    is_value = _is_one_of(default, kind) and all_finite(default)
+    chosen = default if kind == "array" else [default]
+    return is_value and (choices is None or all(each in choices for each in chosen))
+
+
+def _choices(field: Any) -> dict[str, Any] | None:
+    """Return the values of which a field is one (`enum`) and, if the server has other words for them, these
+    in the same order (`enumNames`); None if it may have any value."""
+    choices = _listed(field) if isinstance(field, Mapping) else None
     if choices is None:
         return None
-    if not isinstance(choices, list) or not 0 < len(choices) <= MAX_CHOICES:
+    if not 0 < len(choices) <= MAX_CHOICES:
         raise DefinitionError(f"its form has a choice of nothing, or of more than {MAX_CHOICES}")
-    return [_words(each) for each in choices]
+    values = [_words(value) for value, _ in choices]
+    names = [_name(title) or value for value, (_, title) in zip(values, choices, strict=True)]
+    # Choices that read alike are told apart only by their values.
+    is_clear = names != values and len(set(names)) == len(names)
+    return {"enum": values, **({"enumNames": names} if is_clear else {})}
+
+
+def _listed(field: Mapping[str, Any]) -> list[tuple[Any, Any]] | None:
+    """Return a field's choices as the server has them, each with its title; None: it lists none."""
+    if "enum" in field:
+        values = field["enum"] if isinstance(field["enum"], list) else []
+        titles = field.get("enumNames")
+        if not isinstance(titles, list) or len(titles) != len(values):
+            titles = [None] * len(values)
+        return [*zip(values, titles, strict=True)]
+    lists = (field.get(name) for name in ("oneOf", "anyOf"))
+    titled = next((each for each in lists if isinstance(each, list)), None)
+    if titled is None:
+        return None
+    each_of = [each if isinstance(each, Mapping) else {} for each in titled]
+    return [(each.get("const"), each.get("title")) for each in each_of]
+
+
+def _name(text: Any) -> str:
+    return plain(sanitise(text), _MAX_WORDS) if isinstance(text, str) else ""
 
 
 def _words(text: Any) -> str:
@@ -191,6 +218,6 @@ def _is_one_of(value: Any, kind: str) -> bool:
         case "string":
             return isinstance(value, str) and len(value) <= MAX_MESSAGE
         case "array":
-            return isinstance(value, Sequence) and not isinstance(value, str) and not value
+            return isinstance(value, Sequence) and not isinstance(value, str)
         case _:
             return isinstance(value, int | float) and not isinstance(value, bool)

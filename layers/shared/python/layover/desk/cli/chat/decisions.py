@@ -248,7 +248,9 @@ def _ask_fields(terminal: Terminal, schema: Json) -> Any:
 
 
 def _ask_value(terminal: Terminal, name: str, schema: Json, *, is_required: bool) -> Any:
-    about = " | ".join(map(str, schema["enum"])) if "enum" in schema else schema.get("type", "JSON")
+    several = _choices(schema.get("items"))
+    kind = f"JSON list of {several}" if several else schema.get("type", "JSON")
+    about = _choices(schema) or kind
     hint = f" ({about}{'' if is_required else ', optional'})"
     if schema.get("description"):
         terminal.note(f"  {name}: {schema['description']}")
@@ -267,6 +269,17 @@ def _ask_value(terminal: Terminal, name: str, schema: Json, *, is_required: bool
             return _parse(line.strip(), schema)
         except ValueError:
             terminal.note(f"write {about}", "yellow")
+
+
+def _choices(schema: Any) -> str:
+    """Return the values of which a field is one, with the words for those that have others; empty: any."""
+    if not isinstance(schema, dict) or not isinstance(values := schema.get("enum"), list):
+        return ""
+    names = schema.get("enumNames")
+    if not isinstance(names, list) or len(names) != len(values):
+        names = values
+    pairs = zip(map(str, values), map(str, names), strict=True)
+    return " | ".join(value if name == value else f"{value} ({name})" for value, name in pairs)
 
 
 def _parse(text: str, schema: Json) -> Any:

@@ -66,6 +66,8 @@ class FormField:
     kind: Kind
     schema: Json
     options: tuple[Any, ...] = ()
+    names: tuple[str, ...] = ()
+    """The words for the options, in their order."""
     is_required: bool = True
     takes_null: bool = False
 
@@ -189,8 +191,18 @@ def _field(name: str | None, schema: Any, root: Json, *, is_required: bool) -> F
     own, takes_null = _resolve(schema, root)
     kind, options = _kind(own, root)
     return FormField(
-        name, kind, own, options=options, is_required=is_required, takes_null=takes_null
-    )
+        name, kind, own, options=options, names=_names(own, options, root),
+        is_required=is_required, takes_null=takes_null,
+    )  # fmt: skip
+
+
+def _names(schema: Json, options: tuple[Any, ...], root: Json) -> tuple[str, ...]:
+    """Return the words for the options of a field, or of a list's items: those of the schema, if it has
+    them."""
+    names = schema.get("enumNames", _resolve(schema.get("items"), root)[0].get("enumNames"))
+    if isinstance(names, list) and len(names) == len(options):
+        return tuple(map(str, names))
+    return tuple(map(value_text, options))
 
 
 def _kind(schema: Json, root: Json) -> tuple[Kind, tuple[Any, ...]]:
@@ -287,7 +299,7 @@ def _element(each: FormField) -> Json:
     default = each.schema.get("default")
     element: Json = {"action_id": INPUT}
     if each.kind in (Kind.CHOICE, Kind.CHOICES):
-        options = [_option(n, value) for n, value in enumerate(each.options)]
+        options = [_option(n, text) for n, text in enumerate(each.names)]
         kind = "static_select" if each.kind is Kind.CHOICE else "multi_static_select"
         return {**element, "type": kind, "options": options}
     if each.kind is Kind.NUMBER:
@@ -317,9 +329,8 @@ def _number_input(each: FormField) -> Json:
     return element
 
 
-def _option(n: int, value: Any) -> Json:
+def _option(n: int, text: str) -> Json:
     """Return an option. It comes back as its number: a value may be longer than Slack takes, or no text."""
-    text = value_text(value)
     option = text if len(text) <= MAX_OPTION // 2 else f"{n + 1}. {text}"
     return {"text": plain(option, MAX_OPTION), "value": str(n)}
 
