@@ -67,7 +67,7 @@ class RunAgentInput(BaseModel):
     run_id: Annotated[str, _ID, Field(alias="runId")]
     messages: list[AgUiMessage] = Field(default_factory=list)
     resume: list[Resumed] | None = None
-    context: list[ClientContext] = Field(default_factory=list)
+    context: list[ClientContext] | None = None
     state: Any = None
     tools: Any = None
     forwarded_props: Any = Field(None, alias="forwardedProps")
@@ -153,7 +153,7 @@ def _message(body: RunAgentInput) -> ClientMessage | None:
     last = body.messages[-1] if body.messages else None
     if body.resume or last is None or last.role != "user":
         return None
-    context = [item.model_dump(mode="json") for item in body.context]
+    context = [item.model_dump(mode="json") for item in body.context or ()]
     return ag_ui_message(last.id, last.content, context)
 
 

@@ -211,7 +211,7 @@ def test_each_of_several_approvals_waits_until_it_is_given(api: Api, world: Sock
     first, second = calls(items(api)[1])
     assert (first["state"], first["approval"]) == (
         "approval-responded",
-        {"id": f"1:{run_id}:c1", "approved": True},
+        {"id": f"1:{run_id}:c1", "approved": True, "reason": "because"},
     )
     assert second["state"] == "approval-requested"
     answered = {**items(api)[1], "parts": decided(items(api)[1])}
@@ -229,6 +229,28 @@ def test_call_that_waits_for_data_is_shown_as_pending(api: Api, world: SocketBen
     api.post(f"/runs/{run_id}/tool-calls/c1/resume", {"attempt": 1, "data": {"slot": "9:00"}})
     [answered] = [p for p in items(api)[1]["parts"] if p["type"] == "data-layover-pending"]
     assert answered == {**pending, "data": {**pending["data"], "decision": "resumed"}}
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_a_person_said_to_a_request_is_shown_with_its_call(
+    api: Api, world: SocketBench, is_over: bool
+) -> None:
+    both = ask_for(
+        call("refund", tool_call_id="c1", order="o1"), call("refund", tool_call_id="c2", order="o2")
+    )
+    again = call("refund", tool_call_id="c3", order="o3")
+    run_id = asked(api, world, [both, say("Done.") if is_over else again], "refund both")
+    for call_id, verdict in (("c1", "approve"), ("c2", "deny")):
+        body = {"attempt": 1, "reason": f"to {verdict}"}
+        assert api.post(f"/runs/{run_id}/tool-calls/{call_id}/{verdict}", body).status == 202
+    drive(api, world, run_id)
+    found = {part["toolCallId"]: part for part in calls(items(api)[1])}
+    id = f"1:{run_id}"
+    assert (found["c1"]["state"], found["c2"]["state"]) == ("output-available", "output-denied")
+    approved = {"id": f"{id}:c1", "approved": True, "reason": "to approve"}
+    assert found["c1"]["approval"] == approved
+    assert found["c2"]["approval"] == {"id": f"{id}:c2", "approved": False, "reason": "to deny"}
+    assert is_over or found["c3"]["approval"] == {"id": f"{id}:c3"}
 
 
 def test_denied_call_is_shown_as_denied(api: Api, world: SocketBench) -> None:

@@ -396,7 +396,7 @@ def test_message_that_withdraws_what_waits_is_answered_under_it(
     assert shown(found) == ["", "Then not."]
     assert texts(api) == [
         ("u1", "pay"),
-        (first, "output-denied"),
+        (first, "output-error"),
         ("u2", "never mind"),
         (f"{first}.2", "Then not."),
     ]

@@ -1,5 +1,6 @@
 """A run's events as the AI SDK reads them, from recorded lists of events."""
 
+import json
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -266,6 +267,14 @@ def test_an_approval_that_was_never_asked_for_is_none(id: str) -> None:
 def test_a_denied_call_is_denied_and_no_error() -> None:
     found = chunks(asks("c"), decided("c", DecisionKind.DENIED), ends("c", "denied", True))
     assert found[-1] == {"type": "tool-output-denied", "toolCallId": "c"}
+
+
+@pytest.mark.parametrize("decision", [DecisionKind.EXPIRED, DecisionKind.WITHDRAWN])
+def test_nobody_has_denied_a_call_that_expired_or_was_withdrawn(decision: DecisionKind) -> None:
+    result = {"declined": True, str(decision): True}
+    end = ends("c", result, False)
+    found = chunks(asks("c"), decided("c", decision), end)[-1]
+    assert (found["type"], json.loads(found["errorText"])) == ("tool-output-error", result)
 
 
 def test_an_approved_call_is_not_shown_again_unless_it_was_changed() -> None:

@@ -18,6 +18,9 @@ LATER = b"retry: 5000\n\n"
 """The same, while a run waits for a person. A page that is open all day then costs little."""
 _JSON = json.JSONEncoder(ensure_ascii=False)
 """Made once: `json.dumps` would make one for each delta of an answer."""
+_BREAKS = {character: f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
+"""Characters that end no line of a stream, but do for clients that split as text is split (`str.splitlines`,
+httpx): JSON has them as they are."""
 _LAST_SEQ = re.compile(r"\d{1,18}", re.ASCII)
 
 
@@ -64,4 +67,7 @@ async def event_frames(
 
 def _frame(fields: str, data: str) -> bytes:
     # JSON escapes newlines, so the data is one line.
+    if not data.isascii():
+        for character, escaped in _BREAKS.items():
+            data = data.replace(character, escaped)
     return f"{fields}data: {data}\n\n".encode()

@@ -10,7 +10,6 @@ from typing import Any
 from layover.plugins.fronts.protocols.ui_messages import UiMessage, answer_id, call_of
 from layover.values.base import Value
 from layover.values.client_ids import shown_id
-from layover.values.decision import DecisionKind
 from layover.values.message import (
     DataPart,
     FilePart,
@@ -38,7 +37,8 @@ _TOOLS = {
     "tool-output-denied": "output-denied",
 }
 """The state of a call's part behind each of its chunks."""
-_ANSWERS = frozenset({DecisionKind.APPROVED, DecisionKind.DENIED})
+_OPEN = frozenset({"approval-requested", "input-available"})
+"""States of a call that was answered and waits for others of its step, or runs."""
 _FIELDS = ("input", "output", "errorText")
 
 
@@ -103,25 +103,21 @@ def running_answers(
             home = newest if call_id is None else homes.setdefault(call_id, newest)
             home.append(chunk)
     newest += encoder.rest() if encoder.view.waits else ()
-    answers = {
+    return {
         step: _answer(encoder, answer_id(run_id, step), chunks) for step, chunks in parts.items()
     }
-    for answer in answers.values():
-        for part in answer.parts:
-            _respond(part, encoder)
-    return answers
 
 
 def _respond(part: Json, encoder: UiMessage) -> None:
-    """Show an approval that was answered and waits for others of its step. The stream has no chunk for it:
-    the client whose stream it is has answered itself."""
-    call = encoder.view.calls.get(part.get("toolCallId", ""))
-    if call is not None and part["state"] == "approval-requested" and call.decision in _ANSWERS:
-        approved = call.decision == DecisionKind.APPROVED
-        part |= {
-            "state": "approval-responded",
-            "approval": {**part["approval"], "approved": approved},
-        }
+    """Show what became of the request for a call's approval. The stream has no chunk for it: the client whose
+    stream it is has answered itself."""
+    approval = encoder.approvals.get(part.get("toolCallId", ""))
+    if approval is None:
+        part.pop("approval", None)
+        return
+    part["approval"] = approval
+    if "approved" in approval and part["state"] in _OPEN:
+        part["state"] = "approval-responded"
 
 
 def parts_of(chunks: Iterable[Json]) -> list[Json]:
@@ -134,6 +130,8 @@ def parts_of(chunks: Iterable[Json]) -> list[Json]:
 def _answer(encoder: UiMessage, id: str, chunks: Iterable[Json]) -> StoredUiMessage:
     parts = _Parts()
     parts.take([encoder.begin(), *chunks])
+    for part in parts.parts:
+        _respond(part, encoder)
     return StoredUiMessage(
         id=id,
         role="assistant",
@@ -218,7 +216,11 @@ def _settled(part: ToolResultPart, at: datetime) -> Iterator[LoggedEvent]:
     note, call_id = part.decision, part.tool_call_id
     if note is not None:
         yield ToolCallDecided(
-            at=at, tool_call_id=call_id, decision=note.decision, decided_by=note.decided_by
+            at=at,
+            tool_call_id=call_id,
+            decision=note.decision,
+            decided_by=note.decided_by,
+            reason=note.reason,
         )
     yield ToolExecutionEnd(
         at=at,

@@ -12,8 +12,9 @@ from layover.plugins.fronts.protocols import changes
 from layover.plugins.fronts.protocols.changes import CallView, Change, is_in_answer
 from layover.plugins.fronts.protocols.run_view import RunView
 from layover.values.base import compact_json
-from layover.values.runs.event import LoggedEvent, TurnStart
-from layover.values.runs.run import DECLINES, Status, SuspensionKind
+from layover.values.decision import DECLINES, DecisionKind
+from layover.values.runs.event import LoggedEvent, ToolCallDecided, TurnStart
+from layover.values.runs.run import Status, SuspensionKind
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 DONE = "[DONE]"
@@ -28,6 +29,8 @@ PASSED_OVER_DATA = "data-layover-passed-over"
 UNKNOWN = "data-layover-event"
 """An event that this version does not know: the data is the event, as `/events` has it."""
 _RUN = "run_"
+_ANSWERS = frozenset({DecisionKind.APPROVED, DecisionKind.DENIED})
+"""The answers of persons to a request for an approval: an expiry is nobody's."""
 _FINISH_REASONS = frozenset({"stop", "length", "content-filter", "error"})
 _TRANSLATED = {"refused": "content-filter"}
 """Reasons that the protocol has under another name."""
@@ -112,6 +115,9 @@ class UiMessage:
         self.view = RunView(run_id)
         self._pending: dict[str, Chunk] = {}
         """Data that the message has of calls that wait, by the call's id."""
+        self.approvals: dict[str, dict[str, Any]] = {}
+        """The `approval` of a call's part, by the call's id: what was asked for and, if a person has
+        answered, what they said."""
         self.first_step = step
         """The step with which the message begins."""
         self._has_begun = step <= 1
@@ -244,6 +250,7 @@ class UiMessage:
             self._pending[call_id] = data
             return (data,)
         id = approval_id(event.attempt, self.run_id, call_id)
+        self.approvals[call_id] = {"id": id}
         request = {"type": "tool-approval-request", "approvalId": id, "toolCallId": call_id}
         # A page that shows only the call needs no more than the request. A later attempt takes the place of
         # what the page keeps of the one before.
@@ -256,18 +263,27 @@ class UiMessage:
 
     @chunks_of.register
     def _decide(self, change: changes.CallDecided) -> Iterable[Chunk]:
+        self._note_answer(change.call.id, change.event)
         data = self._pending.pop(change.call.id, None)
         if data is None:
             return ()
         return ({**data, "data": {**data["data"], "decision": str(change.event.decision)}},)
 
+    def _note_answer(self, call_id: str, event: ToolCallDecided) -> None:
+        approval = self.approvals.pop(call_id, {"id": approval_id(1, self.run_id, call_id)})
+        if event.decision in _ANSWERS:
+            approved = event.decision == DecisionKind.APPROVED
+            reason = {} if event.reason is None else {"reason": event.reason}
+            self.approvals[call_id] = {**approval, "approved": approved, **reason}
+
     @chunks_of.register
     def _output(self, change: changes.CallSettled) -> Iterable[Chunk]:
         call = change.call
         about, result = {"toolCallId": call.id}, call.result
-        if call.decision in DECLINES:
+        # The protocol's word for what a person refused. Nobody has refused what expired or was withdrawn.
+        if call.decision == DecisionKind.DENIED:
             return ({"type": "tool-output-denied", **about},)
-        if not call.is_error:
+        if not call.is_error and call.decision not in DECLINES:
             return ({"type": "tool-output-available", **about, "output": result},)
         text = result if isinstance(result, str) else compact_json(result)
         return ({"type": "tool-output-error", **about, "errorText": text},)
