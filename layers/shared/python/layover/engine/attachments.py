@@ -52,7 +52,7 @@ class Attachments:
         """Return the prompt with the files' bytes in place of references. The same files give the same
         bytes. Raises RetryableError."""
         inputs = prompt.settings.inputs
-        if not any([isinstance(part, FilePart) for m in prompt.messages for part in m.content]):
+        if not [p for m in prompt.messages for p in m.content if isinstance(p, FilePart)]:
             return prompt
         parts = [part for m in reversed(prompt.messages) for part in _references(m)]
         if not parts:
