@@ -227,13 +227,13 @@ async def _accepted(counted: Counted, **options: Any) -> str:
     return str(run.id)
 
 
-ACCEPT = Cost(125, 2, 7)
+ACCEPT = Cost(122, 2, 7)
 PLAIN = {"accept": ACCEPT, "turn": Cost(1532, 7, 25)}
 APPROVED = {
     "accept": ACCEPT,
     "ask": Cost(901, 10, 21),
     "wait": Cost(68, 4, 4),
-    "decide": Cost(215, 5, 9),
+    "decide": Cost(205, 5, 9),
     "go on": Cost(1489, 25, 39),
 }
 WIRED = {"accept": ACCEPT, "turn": Cost(2572, 7, 25)}

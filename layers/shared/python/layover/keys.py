@@ -189,8 +189,10 @@ class Keys:
 _is_plain = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 
 
+@lru_cache(1_000)
 def encode_id(text: str) -> str:
-    """Return an id as keys have it: percent-encoded. Nearly every id stays as it is."""
+    """Return an id as keys have it: percent-encoded. Nearly every id stays as it is. A turn asks for the same
+    few over and over."""
     return text if _is_plain(text) else quote(text, safe="")
 
 

@@ -312,12 +312,10 @@ class _Turn:
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
         if quote is None:
             return Refusal.NO_EVIDENCE
-        unsaid = missing_anchors(self._without_dates(content), self._texts)
-        if unsaid or self._is_translated(content):
-            own_words = self._own_words(quote)
-            if unsaid and not own_words:
-                return Refusal.UNSAID
-            content = own_words or content
+        told = self._told(content, quote)
+        if told is None:
+            return Refusal.UNSAID
+        content = told
         quote = self._answering(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
@@ -341,6 +339,14 @@ class _Turn:
             replaces=numbers_of(item.get("replaces")),
             same=numbers_of(item.get("same")),
         )
+
+    def _told(self, content: str, quote: _Quote) -> str | None:
+        """Return the content, or the sentences of its quote if it names what was not said, or is a
+        translation. None: it names what was not said, and they cannot be used."""
+        unsaid = missing_anchors(self._without_dates(content), self._texts)
+        if not unsaid and not self._is_translated(content):
+            return content
+        return self._own_words(quote) or (None if unsaid else content)
 
     def _own_words(self, quote: _Quote) -> str:
         """Return the sentences of a quote, for a content that cannot be compared: nothing is lost for its
