@@ -220,7 +220,7 @@ class TableRunLog:
         # META lists a tool that a branch runs, so that nobody takes the run for one that only waits. What a
         # sub-agent does is the next turn's work.
         begins = calls[0].key if self._is_branch and calls[0].child is None else None
-        fence: Action = Check(self._pk, META, self._fence(heard))
+        fence: Action = Check(self._pk, META, self._fence_if(heard))
         if waiting_call or begins:
             fence = self._meta({}, waiting_call, begins=begins, heard=heard)
         await self._write_if(heard, [fence, *await self._opening(calls, events)], events)
@@ -513,10 +513,13 @@ class TableRunLog:
         facts = {"id": meta.id, "agent": meta.agent, "created_at": rfc3339(meta.created_at)}
         return place_in_lists({**facts, "status": status.value}, outcome)
 
-    def _fence(self, heard: int | None = None) -> Condition:
+    def _fence_if(self, heard: int | None) -> Condition:
+        """Return the fence; also that the run was sent so many messages, if a number is given."""
+        fence = self._fence()
+        return fence if heard is None else all_of(fence, same("said", heard or None))
+
+    def _fence(self) -> Condition:
         mine = all_of(Equals("epoch", self._snapshot.meta.epoch), Equals("status", "running"))
-        if heard is not None:
-            mine = all_of(mine, same("said", heard or None))
         if not self._is_branch:
             # Each epoch has one writer that took it.
             return mine
@@ -552,7 +555,7 @@ class TableRunLog:
         only if it owes nothing that this writer does not know of; `heard`: only if the run was sent as many
         messages."""
         # Otherwise Fenced, as after any change by others: the run is read again, and goes on.
-        when = self._fence(len(self._snapshot.said) if is_end else heard)
+        when = self._fence_if(len(self._snapshot.said) if is_end else heard)
         if retires:
             when = all_of(when, owes_at_most(self._paid))
         if owes:
