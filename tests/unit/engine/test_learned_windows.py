@@ -15,6 +15,7 @@ from layover.errors import ContextLengthExceeded, ModelError
 from layover.testing import ScriptedModel, call, fail, say
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Status
+from layover.values.runs.usage import Usage
 from support.worlds.runs import Bench
 
 WINDOW = 16_000
@@ -34,6 +35,12 @@ def only_openai_names(window: int, tokens: int) -> str:
 
 def no_number(window: int, tokens: int) -> str:
     return "Please reduce the length of the messages or completion."
+
+
+@tool(idempotent=True)
+def look(page: int) -> str:
+    """A line of a log."""
+    return "Nothing of note."
 
 
 class Provider(Bench):
@@ -105,8 +112,10 @@ async def test_a_thread_is_refused_as_long_as_it_learns_and_not_in_each_run(
     assert WINDOW / 2 < estimated_tokens(stage.model.turns[-1]) * factor <= WINDOW
 
 
-@pytest.mark.parametrize("words", [openai, no_number])
-@pytest.mark.parametrize("compaction", [RollingSummary(tail=2), ObservationalMemory()], ids=type)
+@pytest.mark.parametrize(
+    ("words", "compaction"),
+    [(openai, RollingSummary(tail=8)), (no_number, ObservationalMemory())],
+)
 async def test_what_was_said_at_first_is_known_where_the_window_was_learned(
     words: Callable[[int, int], str], compaction: ObservationalMemory | RollingSummary
 ) -> None:
@@ -114,6 +123,8 @@ async def test_what_was_said_at_first_is_known_where_the_window_was_learned(
     await stage.talk()
     assert "Heron" in stage.shown
     assert len(stage.refused) <= 2
+    # The thresholds are those of this window: what is compacted leaves before it is full.
+    assert max(map(estimated_tokens, stage.model.turns[-8:])) < WINDOW / 2
 
 
 async def test_what_one_model_taught_binds_no_other() -> None:
@@ -136,6 +147,33 @@ async def test_the_model_that_refused_has_taught_it_and_not_the_one_before() -> 
     await stage.talk(runs=8)
     assert {*stage.refused} == {"second"}
     assert (await stage.head()).windows.keys() == {"second"}
+
+
+async def test_a_prompt_that_another_model_took_teaches_nothing_of_the_one_that_refused() -> None:
+    def script(prompt: Prompt) -> Any:
+        busy = prompt.model == "first" and estimated_tokens(prompt) > WINDOW / 2
+        return fail("busy", status=503) if busy else say("Fine.")
+
+    stage = Provider(no_number, model=["first", "second"], script=script)
+    await stage.talk(runs=8)
+    assert {*stage.refused} == {"first"}
+    assert (await stage.head()).windows == {}
+
+
+async def test_what_was_learned_by_our_estimate_is_not_corrected_by_the_providers_count() -> None:
+    def script(prompt: Prompt) -> Any:
+        usage = Usage(input_tokens=2 * estimated_tokens(prompt), output_tokens=5)
+        is_first = "read" in prompt.messages[-1].text
+        reply = call("look", page=1) if is_first else say("Fine.")
+        return reply.model_copy(update={"usage": usage})
+
+    stage = Provider(factor=2.0, tools=[look], script=script)
+    await stage.talk()
+    stage.refused.clear()
+    await stage.go("Please read.")
+    before, after = map(estimated_tokens, stage.model.turns[-2:])
+    assert stage.refused == []
+    assert after > 0.9 * before
 
 
 async def test_a_window_that_is_set_stays_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
