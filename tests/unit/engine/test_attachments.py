@@ -95,13 +95,21 @@ async def test_a_file_that_is_gone_is_a_note() -> None:
     assert await shown(InMemoryBlobs(), part) == (noted,)
 
 
+@pytest.mark.parametrize("mime_type", ["image/png", "application/pdf", "text/plain"])
+async def test_a_file_without_bytes_is_a_note(mime_type: str) -> None:
+    blobs = Counting()
+    part = await file(blobs, "f", mime_type, b"")
+    assert await shown(blobs, part) == (TextPart(text=f"[file: f.x, {mime_type}, empty]"),)
+    assert blobs.reads == 0
+
+
 async def test_a_url_is_passed_on_and_never_fetched() -> None:
     blobs, part = Counting(), FilePart(url="https://a.test/x.png")
     assert await shown(blobs, part) == (part,)
     assert blobs.reads == 0
 
 
-@pytest.mark.parametrize("mime_type", ["application/zip", "image/svg+xml", "audio/mpeg"])
+@pytest.mark.parametrize("mime_type", ["image/heic", "image/svg+xml", "audio/mpeg"])
 async def test_a_type_that_no_model_takes_is_a_note(mime_type: str) -> None:
     blobs = Counting()
     part = await file(blobs, "f", mime_type, b"x")
@@ -132,7 +140,7 @@ async def test_a_type_that_the_model_takes_is_a_data_url(mime_type: str, inputs:
         ("image/png", b"%PDF-1.7", "application/pdf"),
         ("application/pdf", b"\x89PNG\r\n\x1a\n", "image/png"),
         ("image/png", b"GIF8", "image/png"),
-        ("image/jpg", b"", "image/jpeg"),
+        ("image/jpg", b"x", "image/jpeg"),
     ],
 )
 async def test_a_model_gets_the_type_that_the_bytes_tell(
@@ -177,11 +185,82 @@ async def test_a_short_text_is_shown_behind_its_name() -> None:
     assert await shown(blobs, part) == (TextPart(text="[file: f.x, text/csv; charset=utf-8]\nü,1"),)
 
 
-@pytest.mark.parametrize("data", [b"x" * (MAX_TEXT_BYTES + 1), b"\xff\xfe"])
-async def test_a_long_text_and_what_is_no_text_are_notes(data: bytes) -> None:
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"x" * (MAX_TEXT_BYTES + 1), ""),
+        ("Größe".encode("cp1252"), ", not a text in UTF-8"),
+        (b"\xff\xfe\x00", ", not a text in UTF-8"),
+        (b"a\0b", ", not a text in UTF-8"),
+    ],
+    ids=["long", "another encoding", "half a letter", "zeros"],
+)
+async def test_a_long_text_and_what_is_no_text_are_notes(data: bytes, why: str) -> None:
     blobs = InMemoryBlobs()
     part = await file(blobs, "f", "text/plain", data)
-    assert await shown(blobs, part) == (TextPart(text="[file: f.x, text/plain]"),)
+    assert await shown(blobs, part) == (TextPart(text=f"[file: f.x, text/plain{why}]"),)
+
+
+@pytest.mark.parametrize(
+    "mime_type",
+    [
+        "application/octet-stream",
+        "application/vnd.ms-excel",
+        "application/json",
+        "application/x-sh",
+        "application/toml",
+    ],
+)
+@pytest.mark.parametrize("inputs", [[], ["document"]])
+async def test_a_text_of_a_type_that_says_little_is_read(mime_type: str, inputs: list[str]) -> None:
+    blobs = InMemoryBlobs()
+    (loaded,) = await shown(blobs, await file(blobs, "f", mime_type, b"a,b"), inputs=inputs)
+    assert isinstance(loaded, TextPart)
+    assert loaded.text.endswith("]\na,b")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"PK\x03\x04\0\0", b"\xd0\xcf\x11\xe0\xa1", b"\x7fELF\0", b"x" * (MAX_TEXT_BYTES + 1)],
+    ids=["zip", "office", "program", "long"],
+)
+async def test_bytes_of_a_type_that_says_little_are_a_note(data: bytes) -> None:
+    blobs = InMemoryBlobs()
+    part = await file(blobs, "f", "application/octet-stream", data)
+    noted = TextPart(text="[file: f.x, application/octet-stream]")
+    assert await shown(blobs, part) == (noted,)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+async def test_a_text_is_read_as_its_mark_says(encoding: str) -> None:
+    blobs = InMemoryBlobs()
+    (loaded,) = await shown(blobs, await file(blobs, "f", "text/csv", "ü,1".encode(encoding)))
+    assert loaded == TextPart(text="[file: f.x, text/csv]\nü,1")
+
+
+async def test_a_sheet_that_is_long_csv_is_a_note_and_no_document() -> None:
+    blobs = InMemoryBlobs()
+    excel = "application/vnd.ms-excel"
+    part = await file(blobs, "f", excel, b"1,2\n" * MAX_TEXT_BYTES)
+    (noted,) = await shown(blobs, part, inputs=["document"])
+    assert noted == TextPart(text="[file: f.x, text/csv]")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\0\0\0 ftypheic\0\0\0\0mif1heic", "image/heic"),
+        (b"\0\0\0 ftypmif1\0\0\0\0", "image/heic"),
+        (b"\0\0\0 ftypavif\0\0\0\0", "image/avif"),
+        (b"II*\0\x08\0\0\0", "image/tiff"),
+    ],
+)
+async def test_a_picture_that_no_model_sees_is_a_note_whatever_it_is_called(
+    data: bytes, kind: str
+) -> None:
+    blobs = InMemoryBlobs()
+    part = await file(blobs, "f", "image/png", data)
+    assert await shown(blobs, part) == (TextPart(text=f"[file: f.x, {kind}]"),)
 
 
 async def test_the_text_of_a_file_of_an_earlier_message_is_counted() -> None:
@@ -315,12 +394,12 @@ async def test_the_input_and_the_history_show_files_first() -> None:
     blobs = InMemoryBlobs()
     made = Bench(Agent("helper", model="m"), [say("one"), say("two"), say("three")], blobs=blobs)
     await made.go()
-    part = await file(blobs, "f", "application/zip", b"x")
+    part = await file(blobs, "f", "video/mp4", b"x")
     given: list[InputPart] = [TextPart(text="see"), part]
     run_id = await made.start(given)
     await made.drive(run_id)
     await made.go("next")
-    note = "[file: f.x, application/zip]"
+    note = "[file: f.x, video/mp4]"
     texts = [
         [p.text for p in m.content] for m in made.model.prompts[2].messages if m.role == "user"
     ]

@@ -1,7 +1,5 @@
 """A project of one's own: the folder with `layover.toml`, and the settings in that file."""
 
-import codecs
-import io
 import re
 import tomllib
 from collections.abc import Mapping
@@ -12,20 +10,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from layover.errors import nearest, unknown_name
+from layover.values.encodings import decode
 from layover.values.refusals import refusal
 
 FILE = "layover.toml"
 _NOT_AGENTS = frozenset({"functions", "infra", "layover"})
 """Modules of Layover and of the project's stack."""
 _STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-"""The encodings of files by the mark that they begin with; that of UTF-16 is the beginning of another."""
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -183,16 +174,11 @@ def text_of(file: Path) -> str:
     """Return the text of a file that a person wrote: UTF-8, or what the mark at its beginning says, as
     Windows writes it. Raises ProjectInvalid."""
     try:
-        data = file.read_bytes()
-        encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
-        text = io.TextIOWrapper(io.BytesIO(data), encoding).read()
+        return decode(file.read_bytes()).replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise ProjectInvalid(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeError as error:
+    except ValueError as error:
         raise ProjectInvalid(f"{file} is not UTF-8: save it as UTF-8") from error
-    if "\0" in text:
-        raise ProjectInvalid(f"{file} is not UTF-8: save it as UTF-8")
-    return text
 
 
 def _line(error: Mapping[str, Any]) -> str:

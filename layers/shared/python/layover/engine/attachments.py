@@ -15,8 +15,7 @@ from layover.values.runs.model_settings import Input
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 FILES = frozenset({"application/pdf"})
-"""Every model gets files of these types as file parts, whatever its `inputs`. Of files of other types it
-reads only the name and the type."""
+"""Every model gets files of these types as file parts, whatever its `inputs`."""
 DOCUMENTS = frozenset(
     {
         f"{_OFFICE}.wordprocessingml.document",
@@ -28,7 +27,6 @@ DOCUMENTS = frozenset(
 MAX_PROMPT_BYTES = 32 * 1024 * 1024
 """The limit for all files of a prompt, the newest first: a request has to fit into memory, and providers
 refuse larger ones."""
-READABLE = frozenset({"application/json", "application/xml", "application/x-yaml"})
 MAX_TEXT_BYTES = 16 * 1024
 """The limit for a text file that is shown as text behind its name."""
 MAX_LONG_TEXT_BYTES = 512 * 1024
@@ -81,7 +79,7 @@ class Attachments:
         room = MAX_PROMPT_BYTES
         for part in parts:
             note = self._note_instead(part, inputs)
-            if note is None and not _is_text(part):
+            if note is None and _takes(inputs, _kind(part)):
                 url_size = _url_size(part, self._sizes[_id(part)] or 0)
                 if url_size > room:
                     note = _note(part, "left out, as the files are too large together")
@@ -97,7 +95,10 @@ class Attachments:
         size = self._sizes[_id(part)]
         if size is None:
             return _note(part, "no longer available")
-        return _note(part) if _is_text(part) and size > _max_text(inputs) else None
+        if size == 0:
+            return _note(part, "empty")
+        is_shown = _takes(inputs, _kind(part)) or size <= _max_text(inputs)
+        return None if is_shown else _note(part)
 
     async def _part(self, part: FilePart, inputs: tuple[Input, ...]) -> Part:
         key = _id(part), inputs
@@ -110,11 +111,11 @@ class Attachments:
         if data is None:
             self._sizes[_id(part)] = None
             return _note(part, "no longer available")
-        if _is_text(part):
-            return _text(part, data)
-        part = part.model_copy(update={"mime_type": true_type(part.mime_type, data)})
-        if not _shows_bytes(part, inputs):
-            return _note(part)
+        if _takes(inputs, _kind(part)):
+            part = part.model_copy(update={"mime_type": true_type(part.mime_type, data)})
+        if not _takes(inputs, _kind(part)):
+            is_short = _may_be_text(part) and len(data) <= _max_text(inputs)
+            return _text(part, data) if is_short else _note(part)
         pieces = [_url_prefix(part), *_encoded(data)]
         del data  # A large file, its pieces and its URL would be in memory at once.
         return FilePart(url="".join(pieces), name=part.name, mime_type=_kind(part))
@@ -167,14 +168,15 @@ def _kind(part: FilePart) -> str:
     return bare_type(part.mime_type or "")
 
 
-def _is_text(part: FilePart) -> bool:
-    kind = _kind(part)
-    return kind.startswith("text/") or kind in READABLE
+def _may_be_text(part: FilePart) -> bool:
+    """Return whether the bytes may be a text. Types say little: a client that does not know an ending calls
+    it `application/octet-stream`."""
+    return not _kind(part).startswith(("image/", "audio/", "video/", "font/"))
 
 
 def _shows_bytes(part: FilePart, inputs: tuple[Input, ...]) -> bool:
-    """Return whether a model with these inputs gets more of the file than its name and its type."""
-    return _is_text(part) or _takes(inputs, _kind(part))
+    """Return whether a model with these inputs may get more of the file than its name and its type."""
+    return _may_be_text(part) or _takes(inputs, _kind(part))
 
 
 def _max_text(inputs: tuple[Input, ...]) -> int:
@@ -210,8 +212,10 @@ def _takes(inputs: tuple[Input, ...], kind: str) -> bool:
 
 
 def _text(part: FilePart, data: bytes) -> TextPart:
-    """Return the text unchanged; a file that only claims to be text becomes its name and type."""
+    """Return the text unchanged; a file whose bytes are not one becomes its name and type."""
+    from layover.values.encodings import decode
+
     try:
-        return TextPart(text=f"{_note(part).text}\n{data.decode()}")
-    except UnicodeDecodeError:
-        return _note(part)
+        return TextPart(text=f"{_note(part).text}\n{decode(data)}")
+    except ValueError:
+        return _note(part, "not a text in UTF-8" if _kind(part).startswith("text/") else "")

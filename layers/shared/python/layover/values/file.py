@@ -22,7 +22,12 @@ _FIRST_BYTES = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
+    (b"II*\0", "image/tiff"),
+    (b"MM\0*", "image/tiff"),
 )
+_BRANDS = {"hei": "image/heic", "hev": "image/heic", "mif": "image/heic", "avi": "image/avif"}
+"""Pictures in the container of films, by the first letters of its brand."""
+_SHEETS = (b"\xd0\xcf\x11\xe0", b"PK")
 _TYPE = re.compile(MIME_TYPE, re.IGNORECASE | re.ASCII)
 
 
@@ -53,16 +58,20 @@ def is_mime_type(text: str) -> bool:
 
 
 def type_of(data: bytes) -> str:
-    """Return the type that the first bytes tell; "" for all others but images and PDF."""
+    """Return the type that the first bytes tell; "" for all others but pictures and PDF."""
     for prefix, mime_type in _FIRST_BYTES:
         if data.startswith(prefix):
             return mime_type
+    if data[4:8] == b"ftyp":
+        return _BRANDS.get(data[8:11].decode("latin-1"), "")
     return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
 
 
 def true_type(mime_type: str | None, data: bytes) -> str:
     """Return the type that the first bytes tell, else the given one: names and clients go by endings."""
-    return type_of(data) or mime_type or ""
+    # Windows calls CSV a sheet.
+    is_csv = mime_type == "application/vnd.ms-excel" and not data.startswith(_SHEETS)
+    return type_of(data) or ("text/csv" if is_csv else mime_type or "")
 
 
 def bare_type(mime_type: str) -> str:

@@ -405,6 +405,18 @@ def test_documents_have_names_that_are_taken_and_differ() -> None:
     assert "text" in content[-1]
 
 
+def test_only_the_newest_documents_are_sent_and_every_picture() -> None:
+    one, other = file("application/pdf", "one.pdf"), file("text/csv", "other.csv")
+    # The same part in several messages counts as often.
+    history = [message(Role.USER, one, other, file("image/png")) for _ in range(4)]
+    made = body(*history)["messages"]
+    content = [block for turn in made for block in turn["content"]]
+    names = [block["document"]["name"] for block in content if "document" in block]
+    assert names == ["other", "one", "other (2)", "one (2)", "other (3)"]
+    assert content[0] == {"text": "[file: one.pdf, application/pdf]"}
+    assert sum("image" in block for block in content) == 4
+
+
 def test_file_elsewhere_is_only_named() -> None:
     part = FilePart(url="https://a.example/b.png", name="b.png", mime_type="image/png")
     (block,) = body(message(Role.USER, part))["messages"][0]["content"]

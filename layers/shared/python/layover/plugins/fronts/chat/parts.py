@@ -104,6 +104,9 @@ async def _keep(runtime: Runtime, head: ThreadHead, file: ClientFile) -> FilePar
         return FilePart(url=file.url, name=file.name, mime_type=file.mime_type or None)
     given_type, data = _decode(file.url)
     mime_type = true_type(next(filter(is_mime_type, (file.mime_type or "", given_type)), ""), data)
+    if file.name and not (mime_type or file.mime_type or given_type):
+        # Browsers know no type for some endings.
+        mime_type = "application/octet-stream"
     title = (file.name or "file").strip()[:MAX_NAME] or "file"
     if not is_mime_type(mime_type) or not title.isprintable() or len(data) > max_bytes(mime_type):
         raise _invalid("a file of this type, name or size cannot be kept")

@@ -40,6 +40,8 @@ _VIDEOS = {
 }
 _UNSAFE_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 MAX_NAME = 100
+MAX_DOCUMENTS = 5
+"""Documents of a request. The newest are sent."""
 
 
 def turns(
@@ -50,6 +52,7 @@ def turns(
     sendable = [m for m in prompt.messages if m.role is not Role.CUSTOM]
     points = family.caches if caches else frozenset()
     writer = _Turns(family, left_out, CallIds(provider, prompt.model))
+    writer.too_many = _count_documents(sendable) - MAX_DOCUMENTS
     for at, message in enumerate(sendable):
         if "history" in points and prompt.run_id and message.run_id == prompt.run_id:
             # The blocks that a run adds to its input are not in the next run's history.
@@ -63,11 +66,21 @@ def turns(
     return turns
 
 
+def _count_documents(messages: Sequence[Message]) -> int:
+    users = (m for m in messages if m.role is Role.USER)
+    files = (part for m in users for part in m.content if isinstance(part, FilePart))
+    # The URL of a file is long: its beginning has the type.
+    types = (DATA_URL.match((part.url or "")[:200]) for part in files)
+    return sum(match is not None and match[1].lower() in _DOCUMENTS for match in types)
+
+
 class _Turns(Turns):
     """Converse's turns in the making."""
 
     def __init__(self, family: Family, left_out: frozenset[str], ids: CallIds) -> None:
         super().__init__(ids)
+        self.too_many = 0
+        """Documents at the beginning that are only named."""
         self._family = family
         self._left_out = left_out
         self._names: set[str] = set()
@@ -144,12 +157,14 @@ class _Turns(Turns):
         source = {"source": {"bytes": match[2]}} if match else {}
         if kind in _IMAGES:
             return {"image": {"format": _IMAGES[kind], **source}}
-        if kind in _DOCUMENTS:
+        if kind in _DOCUMENTS and self.too_many > 0:
+            self.too_many -= 1
+        elif kind in _DOCUMENTS:
             name = self._name(part.name or "")
             return {"document": {"format": _DOCUMENTS[kind], "name": name, **source}}
         if kind in _VIDEOS:
             return {"video": {"format": _VIDEOS[kind], **source}}
-        # No address is fetched, neither by Bedrock nor by Layover.
+        # No address is fetched, neither by Bedrock nor by Layover, and a request has few documents.
         return {"text": wire.named_only(part)}
 
     def _name(self, original_name: str) -> str:
