@@ -75,6 +75,7 @@ OF_THE_JOURNAL = {
     "ready": "likewise",
     "interrupts": "likewise",
     "unsaved": "of runs that the database does not have yet",
+    "windows": "what refusals taught, which the next turn reads with the head",
     "unplaced": "of runs whose messages have no place yet",
     "forget_profile": "a wish to the eraser, which reads the journal",
     "empty_again_at": "likewise",

@@ -101,7 +101,7 @@ OTHERS_ELSEWHERE = {
         "model",
         "name",
     ),
-    *("output", "payload", "role", "status", "summary", "text", "title", "type", "usage"),
+    *("output", "payload", "role", "status", "summary", "text", "title", "tools", "type", "usage"),
 }
 """Names that mean other things in other schemas, whose own words say what."""
 
@@ -187,7 +187,7 @@ def test_the_docs_ask_no_other_host(api: Api) -> None:
 
 def test_the_docs_are_small_and_show_every_call(api: Api) -> None:
     page = api.get("/docs", sub=None).body
-    assert len(page) < 225_500
+    assert len(page) < 227_000
     for method, path in CALLS:
         assert f"<b>{method.upper()}</b> <code>{path}</code>" in page
     for name in api.get("/openapi.json", sub=None).json["components"]["schemas"]:

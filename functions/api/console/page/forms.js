@@ -39,10 +39,10 @@ const namesIn = (schema) => {
 };
 
 /** The word for one of a schema's values. */
-const nameOf = (schema, value) => namesIn(schema)[(schema.enum || []).indexOf(value)] ?? String(value);
+const choiceName = (schema, value) => namesIn(schema)[(schema.enum || []).indexOf(value)] ?? String(value);
 
 /** The values that the items of a list may be, for a person who writes them. */
-const itemsOf = (items) => (items?.enum ? S.limits.of(items.enum.map((each) => (nameOf(items, each) === String(each) ? String(each) : `${each} (${nameOf(items, each)})`)).join(", ")) : "");
+const itemsOf = (items) => (items?.enum ? S.limits.of(items.enum.map((each) => (choiceName(items, each) === String(each) ? String(each) : `${each} (${choiceName(items, each)})`)).join(", ")) : "");
 
 /** The schema of a list's items, if each of them fits on a line. */
 const lineOf = (schema, root) => {
@@ -279,7 +279,7 @@ function Field({ id, label: title, kind, schema, choices, items, required, text,
   return html`<div class=${`field${mark}`}>
     <label for=${id}>${label}${!required && html` <span class="quiet small">${S.decide.optional}</span>`}</label>
     ${kind === "enum"
-      ? html`<select ...${about} value=${text} onChange=${typed}><option value="">${S.decide.choose}</option>${choices.map((each) => html`<option key=${each} value=${String(each)}>${nameOf(schema, each)}</option>`)}</select>`
+      ? html`<select ...${about} value=${text} onChange=${typed}><option value="">${S.decide.choose}</option>${choices.map((each) => html`<option key=${each} value=${String(each)}>${choiceName(schema, each)}</option>`)}</select>`
       : kind === "lines" ? html`<textarea ...${about} rows=${Math.min(8, Math.max(2, String(text).split("\n").length))} dir="auto" value=${text} onInput=${typed} />`
       : kind === "json" ? html`<textarea ...${about} rows="4" class="code" value=${text} onInput=${typed} spellcheck="false" />`
         : html`<input ...${about} type=${kind === "date" ? "date" : "text"} dir=${kind === "string" ? "auto" : undefined} inputmode=${NUMBERS.has(kind) ? "decimal" : "text"} value=${text} onInput=${typed} autocomplete="off" />`}

@@ -341,7 +341,8 @@ def _assistant(
         seen_text = result if result.strip() else NO_OUTPUT
         sent.append({"role": "tool", "tool_call_id": call_id, "content": seen_text})
     # Results are texts on this wire.
-    files = [part for id in ids_by_call for part in answered[id].files_behind]
+    with_files = [answered[id] for id in ids_by_call if answered[id].parts]
+    files = [part for result in with_files for part in result.files_behind]
     return [*sent, {"role": "user", "content": _user_content(files)}] if files else sent
 
 

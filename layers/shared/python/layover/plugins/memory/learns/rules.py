@@ -312,10 +312,10 @@ class _Turn:
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
         if quote is None:
             return Refusal.NO_EVIDENCE
-        told = self._told(content, quote)
-        if told is None:
+        sure = self._sure_content(content, quote)
+        if sure is None:
             return Refusal.UNSAID
-        content = told
+        content = sure
         quote = self._answering(content, quote)
         source = quote.source
         # Own words next to a log do not vouch for what stands only in the log.
@@ -340,7 +340,7 @@ class _Turn:
             same=numbers_of(item.get("same")),
         )
 
-    def _told(self, content: str, quote: _Quote) -> str | None:
+    def _sure_content(self, content: str, quote: _Quote) -> str | None:
         """Return the content, or the sentences of its quote if it names what was not said, or is a
         translation. None: it names what was not said, and they cannot be used."""
         unsaid = missing_anchors(self._without_dates(content), self._texts)
