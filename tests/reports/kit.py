@@ -82,7 +82,8 @@ class Provider(Client):
             return given
         status, content = given if isinstance(given, tuple) else (200, given)
         if isinstance(content, bytes):
-            return OddResponse(status, "text/event-stream", [content])
+            arrivals = content.splitlines(keepends=True)
+            return OddResponse(status, "text/event-stream", arrivals)
         return OddResponse(status, "application/json", [json.dumps(content).encode()])
 
 

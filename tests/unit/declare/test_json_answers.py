@@ -1,5 +1,6 @@
 """Structured answers as models write them: in fences, among words, behind a byte order mark."""
 
+import json
 from typing import Any
 
 import pytest
@@ -23,6 +24,13 @@ class Refusal(BaseModel):
 
 def agent(output: Any) -> Agent:
     return Agent("clerk", model="m", output=output)
+
+
+class Offers(BaseModel):
+    """Some offers."""
+
+    offers: list[Offer]
+    note: str = ""
 
 
 JSON = '{"room": 12, "note": "a {b} ```c```"}'
@@ -62,6 +70,7 @@ def test_a_reference_among_words_is_not_a_list() -> None:
         f'I first thought of {{"rooms": []}}, but: {JSON}',
         f'```json\n{{"example": 1}}\n```\nThe answer:\n```json\n{JSON}\n```',
         f"A set {{1}} of words. {JSON}",
+        f'{{"rooms": 1}} has a 5" screen.\n{{\n{JSON[1:]}',
     ],
 )
 def test_the_json_in_an_answer_is_the_output(text: str) -> None:
@@ -83,3 +92,28 @@ def test_a_partial_output_begins_with_the_json(before: str) -> None:
     assert clerk.partial_output(before[:5]) is None
     assert clerk.partial_output(before + '{"room": 12, "no') == {"room": 12}
     assert clerk.partial_output(before + JSON + "\n```\n") == {"room": 12, "note": "a {b} ```c```"}
+
+
+@pytest.mark.parametrize("offers", ["two", "[", "[1]", '{"room": 12}'])
+def test_a_text_that_is_not_the_list_is_refused_as_it_was_written(offers: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        agent(Offers).parse_output(json.dumps({"offers": offers}))
+    assert [p["loc"] for p in refused.value.errors()] == [("offers",)]
+
+
+@pytest.mark.parametrize("offers", ['[{"room": 12}]', ['{"room": 12}'], '["{\\"room\\": 12}"]'])
+@pytest.mark.parametrize("output", [Offers, Offers | Refusal])
+def test_a_list_may_come_as_the_text_of_its_json(output: Any, offers: Any) -> None:
+    text = json.dumps({"offers": offers, "note": "[1]"})
+    for answer in (text, f"```json\n{text}\n```", json.dumps(text)):
+        assert agent(output).parse_output(answer) == Offers(offers=[Offer(room=12)], note="[1]")
+
+
+def test_a_list_of_its_own_may_come_as_a_text() -> None:
+    assert agent(list[int]).parse_output('{"value": "[1, 2]"}') == [1, 2]
+
+
+@pytest.mark.parametrize("around", ["{}", "```json\n{}\n```", "As \\(x\\) says: {}. \\alpha"])
+def test_lone_backslashes_of_an_output_are_its_own(around: str) -> None:
+    answer = around.replace("{}", r'{"room": 12, "note": "\(x\) {1}"}')
+    assert agent(Offer).parse_output(answer).note == r"\(x\) {1}"

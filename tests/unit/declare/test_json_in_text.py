@@ -1,10 +1,10 @@
-"""Lists and objects that a model writes as the text of their JSON."""
+"""Lists and objects that a model writes as the text of their JSON, and empty texts for nothing."""
 
 import json
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from layover import tool
 from layover.declare.tools.tool import AnyTool, tool_from_schema
@@ -92,3 +92,62 @@ def test_text_of_a_list_may_have_line_breaks_as_they_are() -> None:
     assert read(book, {"guests": '[{"name": "Ada\nB.", "tags": ["vip"]}]'})["guests"] == [
         {"name": "Ada\nB.", "tags": ["vip"]}
     ]
+
+
+@tool
+def move(
+    room: int,
+    floor: int | None = None,
+    view: Literal["sea", "garden"] = "sea",
+    key: Annotated[str, Field(min_length=1)] = "none",
+    note: str = "as before",
+    guest: Guest | None = None,
+) -> str:
+    """Move a guest."""
+    return "moved"
+
+
+MOVE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "room": {"type": "integer"},
+        "floor": {"type": "integer"},
+        "view": {"enum": ["sea", "garden"]},
+        "note": {"type": "string"},
+        "guests": {"type": "array", "items": {"type": "string", "minLength": 1}},
+    },
+    "required": ["room"],
+    "additionalProperties": False,
+}
+GIVEN_MOVE = tool_from_schema("move", "Move a guest.", MOVE_SCHEMA, lambda **args: "moved")
+
+
+@pytest.mark.parametrize("args", [{"room": ""}, {"room": None}, {"room": "", "floor": ""}, {}])
+@pytest.mark.parametrize("made", [move, GIVEN_MOVE], ids=["hints", "schema"])
+def test_an_empty_text_for_what_is_required_is_refused(made: Any, args: Any) -> None:
+    with pytest.raises(ValidationError) as refused:
+        made.validate(args)
+    assert "room" in str(refused.value)
+
+
+def test_an_empty_text_in_a_list_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        GIVEN_MOVE.validate({"room": 1, "guests": [""]})
+
+
+@pytest.mark.parametrize("empty", ["", " ", None])
+def test_an_empty_text_for_an_optional_argument_leaves_it_out(empty: Any) -> None:
+    args = read(move, {"room": 1, "floor": empty, "view": empty, "key": ""})
+    assert (args["floor"], args["view"], args["key"]) == (None, "sea", "none")
+    assert read(GIVEN_MOVE, {"room": 1, "floor": empty, "view": empty}) == {"room": 1}
+
+
+def test_an_empty_text_in_an_object_leaves_out_its_field() -> None:
+    args = read(move, {"room": 1, "guest": {"name": "Ada", "tags": ""}})
+    assert args["guest"] == {"name": "Ada", "tags": []}
+    assert read(move, {"room": 1, "guest": {"name": "Ada", "tags": None}})["guest"]["tags"] == []
+
+
+@pytest.mark.parametrize("made", [move, GIVEN_MOVE], ids=["hints", "schema"])
+def test_an_empty_text_that_may_be_one_stays(made: Any) -> None:
+    assert read(made, {"room": 1, "note": "", "floor": ""})["note"] == ""

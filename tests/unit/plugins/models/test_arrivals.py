@@ -22,7 +22,7 @@ from support.providers import converse, responses
 
 WORDS = [f"w{i} " for i in range(3 * MAX_PIECES)]
 END = b"data: [DONE]\n\n"
-HANG_UP, FALL_SILENT = b"hang up", b"fall silent"
+HANG_UP, FALL_SILENT, KEEP_ALIVE = b"hang up", b"fall silent", b"keep alive"
 
 
 def event(finish: str | None = None, **delta: Any) -> bytes:
@@ -50,6 +50,9 @@ class Arriving(Response):
                 raise ConnectionBroken("the connection was closed")
             if arrival is FALL_SILENT:
                 await asyncio.Event().wait()
+            while arrival is KEEP_ALIVE:
+                await asyncio.sleep(0)
+                yield b": ping\n\n"
             yield arrival
 
     async def aclose(self) -> None: ...
@@ -156,6 +159,31 @@ async def test_provider_that_never_ends_the_body_is_not_waited_for(
     async with asyncio.timeout(60):
         reply = await model.complete(prompt)
     assert reply.text == "Hello"
+
+
+USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}\n\n'
+
+
+@pytest.mark.parametrize("usage", [[], [USAGE]], ids=["without", "with"])
+async def test_provider_that_only_keeps_alive_behind_the_end_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, usage: list[bytes]
+) -> None:
+    monkeypatch.setattr(http_chat, "USAGE_TIMEOUT_S", 0)
+    async with asyncio.timeout(60):
+        reply, _ = await told([said("Hello") + STOP, *usage, KEEP_ALIVE])
+    assert (reply.text, reply.usage.output_tokens) == ("Hello", 2 * len(usage))
+
+
+async def test_usage_behind_keep_alives_is_read() -> None:
+    alive = [b": ping\n\n"] * 9
+    reply, _ = await told([said("Hello") + STOP, *alive, USAGE[:20], USAGE[20:], *alive, END])
+    assert (reply.text, reply.usage.output_tokens) == ("Hello", 2)
+
+
+async def test_provider_that_ends_each_piece_is_read_to_its_end() -> None:
+    pieces = [event("stop", content=word) for word in WORDS]
+    reply, _ = await told([pieces[0], b": ping\n\n", *pieces[1:], END])
+    assert reply.text == "".join(WORDS)
 
 
 async def test_few_pieces_that_arrive_together_stay_apart() -> None:

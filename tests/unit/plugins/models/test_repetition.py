@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from layover.ids import SequentialIds
 from layover.plugins.memory.learns.requests import text_prompt
 from layover.plugins.models.openai_chat import OpenAIChat
-from layover.plugins.models.repetition import LEAST, TIMES, Repetition, repeats
-from layover.values.prompt import Delta
+from layover.plugins.models.repetition import (
+    LEAST,
+    MAX_BLANKS,
+    TIMES,
+    Blanks,
+    Repetition,
+    repeats,
+)
+from layover.values.prompt import Delta, OutputSpec
 from support.providers.openai import FakeOpenAI, delta, say, stream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -151,3 +158,43 @@ async def test_a_run_reads_every_answer_to_its_end(server: FakeOpenAI, chat: Ope
     follows = turn.model_copy(update={"stream": True})
     assert (await chat.complete(follows, deltas.append)).text.endswith("the end")
     assert deltas[-1].text.endswith("the end")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ['{"a": 1,', " " * (MAX_BLANKS - 1)],
+        ['{"a": 1,', *[" " * (MAX_BLANKS - 1), '"b": 2'] * 3],
+        ['{"a": 1,\n    '] * MAX_BLANKS,
+    ],
+)
+def test_json_may_be_indented(texts: list[str]) -> None:
+    told: list[Delta] = []
+    listener = Blanks(told.append)
+    for text in texts:
+        listener.add(Delta(kind="text", text=text))
+    assert not listener.is_stuck
+    assert "".join(delta.text for delta in told) == "".join(texts)
+
+
+def test_thoughts_count_as_no_blanks() -> None:
+    listener = Blanks(None)
+    listener.add(Delta(kind="reasoning", text=" " * MAX_BLANKS))
+    assert not listener.is_stuck
+
+
+@pytest.mark.parametrize("has_listener", [True, False])
+async def test_a_run_leaves_json_that_has_only_blanks_left(
+    server: FakeOpenAI, chat: OpenAIChat, has_listener: bool
+) -> None:
+    end = threading.Event()
+    pieces = [delta('{"a": 1,'), *[delta("\n" + " " * 99)] * (MAX_BLANKS // 100), delta("the end")]
+    server.script([stream(*pieces, hold=end, done=False)])
+    output = OutputSpec(name="a", json_schema={"type": "object"}, strict=False)
+    changes = {"task": "turn", "stops_repeating": False, "stream": has_listener}
+    turn = PROMPT.model_copy(update={**changes, "output": output})
+    told: list[Delta] = []
+    reply = await chat.complete(turn, told.append if has_listener else None)
+    assert (reply.text.rstrip(), reply.finish_reason) == ('{"a": 1,', "length")
+    assert len(reply.text) == len('{"a": 1,') + MAX_BLANKS
+    assert "".join(each.text for each in told) == (reply.text if has_listener else "")

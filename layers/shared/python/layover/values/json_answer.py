@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, Literal
 
 from pydantic_core import from_json
@@ -11,29 +10,28 @@ from pydantic_core import from_json
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 _MAX_BRACES = 100
 """Braces of an answer that are tried: finding the error behind one reads the whole text."""
+_DECODER = json.JSONDecoder(strict=False)
 _MARK = "\ufeff"
 """A byte order mark."""
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_CONTROL = re.compile(r"[\x01-\x1f]")
-_RAW = re.compile(rf"\\.|{_CONTROL.pattern}", re.DOTALL)
+_WRONG = re.compile(r'[\x01-\x1f]|\\(?!["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})')
+"""Finds nothing in JSON whose strings need no mending."""
 
 
 def escape_raw(text: str) -> str:
-    """Return JSON with the line breaks, tabs and other control characters escaped that its strings have as
-    they are: models write them so, and nothing else can be meant. NUL stays, and so does what is not JSON
-    otherwise."""
-    if _CONTROL.search(text) is None:
+    r"""Return JSON with its strings as they were meant where they are no JSON: line breaks, tabs and other
+    control characters as they are get escaped, and so do the backslashes of a string whose author escapes
+    none (`\sigma`, `\(`). Half of a character becomes U+FFFD. NUL stays, and so does what is not JSON
+    otherwise, or can be meant in two ways (`\d \new`)."""
+    if _WRONG.search(text) is None:
         return text
-    return _STRING.sub(lambda string: _RAW.sub(_escape, string[0]), text)
+    from layover.values.json_strings import mend_strings
+
+    return mend_strings(text)
 
 
 def read_json(text: str, partial: Literal["off", "trailing-strings"] = "off") -> Any:
     """Return the value of what a model wrote as JSON (`escape_raw`). Raises ValueError."""
     return from_json(escape_raw(text), allow_partial=partial)
-
-
-def _escape(raw: re.Match[str]) -> str:
-    return raw[0] if len(raw[0]) > 1 else f"\\u{ord(raw[0]):04x}"
 
 
 def json_candidates(text: str) -> Iterator[str]:
@@ -44,15 +42,26 @@ def json_candidates(text: str) -> Iterator[str]:
     yield escape_raw(bare)
     for block in _FENCE.finditer(bare):
         yield escape_raw(block[1].strip())
-    decoder, end = json.JSONDecoder(strict=False), 0
-    for brace in islice(re.finditer("{", bare), _MAX_BRACES):
-        if brace.start() < end:
-            continue  # within an object that was tried
+    rest = bare
+    for _ in range(_MAX_BRACES):
+        _, brace, rest = rest.partition("{")
+        if not brace:
+            return
+        pair = _split_object(brace + rest)
+        if pair is not None:
+            part, rest = pair  # what is within an object was tried with it
+            yield part
+
+
+def _split_object(text: str) -> tuple[str, str] | None:
+    """Return the object that a text begins with, as `escape_raw` returns it, and the rest of the text."""
+    for each in (text, escape_raw(text)):
         try:
-            _, end = decoder.raw_decode(bare, brace.start())
+            _, end = _DECODER.raw_decode(each)
         except (ValueError, RecursionError):
             continue
-        yield escape_raw(bare[brace.start() : end])
+        return escape_raw(each[:end]), each[end:]
+    return None
 
 
 def json_beginning(text: str) -> str:

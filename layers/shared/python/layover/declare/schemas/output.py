@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError, create_model
 from layover.declare.schemas import checks, references
 from layover.declare.schemas import json_schema as schema
 from layover.declare.schemas.references import Schema
+from layover.declare.schemas.render import json_text
 from layover.errors import DefinitionError
 from layover.values.json_answer import json_beginning, json_candidates, read_json
 from layover.values.prompt import OutputSpec
@@ -58,12 +59,12 @@ class OutputType:
 
     def _parse_json(self, text: str) -> Any:
         if self._wrapper is None:
-            return self._adapter.validate_json(text)
+            return _fitted(self._adapter, text)
         try:
-            return getattr(self._wrapper.validate_json(text), WRAPPED)
+            return getattr(_fitted(self._wrapper, text), WRAPPED)
         except ValidationError:
             try:
-                return self._adapter.validate_json(text)
+                return _fitted(self._adapter, text)
             except ValidationError:
                 pass
             raise
@@ -84,6 +85,18 @@ class OutputType:
             return None
         fields: dict[str, Any] = {WRAPPED: (self._value, ...)}
         return TypeAdapter(create_model("Output", **fields))
+
+
+def _fitted(adapter: TypeAdapter[Any], text: str) -> Any:
+    def check(value: Any) -> Any:
+        return adapter.validate_json(value if isinstance(value, str) else json_text(value))
+
+    try:
+        return check(text)
+    except ValidationError as error:
+        from layover.declare.schemas.json_in_text import read_texts
+
+        return read_texts(text, check, error)
 
 
 def _is_not_json(error: ValidationError) -> bool:

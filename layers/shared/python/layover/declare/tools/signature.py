@@ -19,7 +19,6 @@ from layover.declare.schemas import checks
 from layover.declare.schemas.json_schema import nullable, strict, takes_null, tidy
 from layover.declare.schemas.references import Schema, self_contained
 from layover.declare.schemas.render import as_taken, json_text, jsonable
-from layover.declare.tools.json_in_text import decode_texts
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
 
@@ -74,34 +73,27 @@ class Signature:
 
         Raises `pydantic.ValidationError`. No text at all stands for no arguments. A list or an object may
         come as the text of its JSON."""
-        text, decoded = self._checked(args)
         try:
-            return self._fitted(text, decoded)
+            return self._read(args)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_context=False, include_input=False)
-            again = decode_texts(decoded, [problem["loc"] for problem in problems])
-            if again is None:
-                raise
-            try:
-                return self.validate(again)
-            except ValidationError:
-                raise error from None  # of what the model wrote, so that it can mend that
+            from layover.declare.schemas.json_in_text import read_texts
 
-    def _fitted(self, text: str, decoded: Any) -> ToolArgs:
-        """Return the arguments if they fit. Raises ValidationError."""
-        instance = self.model.model_validate_json(text)
-        values = [getattr(instance, field) for field in self.model.model_fields]
-        return ToolArgs(dict(zip(self.names, values, strict=True)), instance)
+            return read_texts(args, self._read, error)
 
-    def _checked(self, args: Any) -> tuple[str, Any]:
-        """Return the result of `_prepared`. Raises ValidationError for arguments that no schema may let
-        pass."""
+    def _read(self, args: Any) -> ToolArgs:
+        """Return the arguments as they are if they fit. Raises ValidationError."""
         text, decoded = self._prepared(args)
         if too_deep(decoded):
             raise self._refusal("too_deep", TOO_DEEP)
         if not all_finite(decoded):
             raise self._refusal("finite_number", NOT_FINITE)
-        return text, decoded
+        return self._fitted(text, decoded)
+
+    def _fitted(self, text: str, decoded: Any) -> ToolArgs:
+        """Return the arguments if their values fit. Raises ValidationError."""
+        instance = self.model.model_validate_json(text)
+        values = [getattr(instance, field) for field in self.model.model_fields]
+        return ToolArgs(dict(zip(self.names, values, strict=True)), instance)
 
     def _refusal(self, kind: str, message: str) -> ValidationError:
         problem = InitErrorDetails(type=PydanticCustomError(kind, message), input=None)

@@ -11,7 +11,7 @@ from layover.declare.schemas.render import MAX_PROBLEM, describe, jsonable
 from layover.engine.compaction import Compaction
 from layover.engine.definition import definition_of
 from layover.engine.frames.background import Background
-from layover.engine.frames.output import accepted_output, is_last_attempt
+from layover.engine.frames.output import accepted_output, cut_note, is_last_attempt
 from layover.engine.frames.step import ModelStep
 from layover.engine.hooks.around_model import too_many_rejections
 from layover.engine.hooks.at_end import AtEnd
@@ -183,7 +183,8 @@ class Frame:
     def _answered(self, step: StepRecord) -> Over:
         if step.verdict == "hook":
             raise too_many_rejections(step.correction, self.work.state.meta.id)
-        output = None if self.work.agent.output is None else self._parsed(step)
+        has_output = self.work.agent.output is not None and not step.is_withheld
+        output = self._parsed(step) if has_output else None
         reason = FinishReason(step.finish_reason) if step.finish_reason != "tool-calls" else None
         return Over(Status.SUCCESS, reason or FinishReason.STOP, output=output)
 
@@ -197,6 +198,7 @@ class Frame:
         except Exception as error:
             what = describe(error) if isinstance(error, ValidationError) else type(error).__name__
             often = ", twice" if step.correction is not None else ""
+            what = cut_note(step.finish_reason) + what
             problem = f"the model's answer does not fit the output's schema{often}: {what}"
             problem = problem[:MAX_PROBLEM]
             raise RunFailed(

@@ -38,6 +38,11 @@ async def with_verdict(
     return step.model_copy(update=changes)
 
 
+def cut_note(finish_reason: str) -> str:
+    """Return what is wrong with an answer that its limit of tokens cut, before what else is; else nothing."""
+    return "its limit of tokens cut it; " if finish_reason == "length" else ""
+
+
 def is_last_attempt(steps: list[StepRecord]) -> bool:
     """Return whether the newest step, whose answer was not accepted, is the run's last."""
     step = steps[-1]

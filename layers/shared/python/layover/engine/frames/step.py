@@ -14,10 +14,11 @@ from layover.declare.schemas.render import MAX_PROBLEM, describe, format_error, 
 from layover.declare.tools.tool import AnyTool
 from layover.engine.attachments import Attachments
 from layover.engine.definition import definition_of
-from layover.engine.frames.output import with_verdict
+from layover.engine.frames.output import cut_note, with_verdict
 from layover.engine.hooks.around_model import AroundModel, ReplyRejected
 from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.hooks.replies import in_place_of_model
+from layover.engine.models.answers import with_thoughts_as_answer
 from layover.engine.models.asking import StepRequests
 from layover.engine.models.day_room import DayRoom
 from layover.engine.models.hook_questions import ask_for_hook
@@ -122,7 +123,7 @@ class ModelStep:
                 step = in_place_of_model(step, around.in_place.record)
             # The validator is the author's code and may act: it is asked once, and its verdict is journaled
             # with the answer that it judged.
-            if not step.slots and step.correction is None and not step.is_refused:
+            if not (step.slots or step.correction or step.is_refused or step.is_withheld):
                 step = await with_verdict(
                     self._agent, self._state, self._prompter.memory.base, step, clock.now()
                 )
@@ -152,6 +153,8 @@ class ModelStep:
 
     def _as_meant(self, prompt: Prompt, reply: Reply) -> Reply:
         reply = with_meant_names(reply, [tool.name for tool in prompt.tools])
+        if self._agent.output is not None:
+            reply = with_thoughts_as_answer(reply, lambda each: self._correction(each) is None)
         if not prompt.settings.text_calls:
             return reply
         is_output = self._agent.output is not None and self._correction(reply) is None
@@ -227,13 +230,14 @@ class ModelStep:
 
     def _correction(self, reply: Reply) -> str | None:
         """Return the message to a model whose reply does not fit the agent's output; None if the reply
-        fits."""
-        if self._agent.output is None:
+        fits, or was withheld (`StepRecord.is_withheld`)."""
+        if self._agent.output is None or reply.finish_reason == "content-filter":
             return None
         try:
             jsonable(self._agent.parse_output(sanitise(reply.text)))
         except Exception as error:  # an author's validator may raise anything
             what = describe(error) if isinstance(error, ValidationError) else format_error(error)
+            what = cut_note(reply.finish_reason) + what
             return sanitise(
                 "Your answer does not fit the required JSON schema. Answer again with JSON that "
                 f"fits it, and nothing else. What is wrong: {what[:MAX_PROBLEM]}"

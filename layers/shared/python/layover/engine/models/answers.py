@@ -1,6 +1,9 @@
 """Replies that answer nothing, or lack the call that a setting forces (docs/behaviour.md#empty-answers)."""
 
+from collections.abc import Callable
+
 from layover.errors import INVALID_RESPONSE, ModelError
+from layover.values.json_answer import read_json
 from layover.values.prompt import Prompt, Reply
 
 ATTEMPTS = 3
@@ -27,6 +30,22 @@ def not_an_answer(prompt: Prompt, reply: Reply, attempt: int) -> NotAnAnswer | N
         return None
     message = f"The provider of {prompt.model} {problem} (attempt {attempt})"
     return NotAnAnswer(message, is_forced=is_forced)
+
+
+def with_thoughts_as_answer(reply: Reply, fits: Callable[[Reply], bool]) -> Reply:
+    """Return the reply with its thoughts as its text if they are nothing but the JSON of the output and
+    nothing else answers: some servers file a whole answer under the thoughts. Else the same reply. `fits`:
+    whether a reply's text is the output."""
+    if reply.text.strip() or reply.calls or not reply.reasoning or reply.finish_reason != "stop":
+        return reply
+    try:
+        read_json(reply.reasoning)
+    except ValueError:
+        return reply
+    # What the provider wants back belongs to thoughts.
+    changes = {"text": reply.reasoning.strip(), "reasoning": "", "state": {}}
+    meant = reply.model_copy(update=changes)
+    return meant if fits(meant) else reply
 
 
 def what_is_missing(reply: Reply) -> str | None:

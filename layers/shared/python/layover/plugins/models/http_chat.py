@@ -7,10 +7,11 @@ import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Container, Coroutine, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from layover.adapters.http.client import Response
+from layover.clock import loop_time
 from layover.context.tokens import estimate, total_tokens
 from layover.errors import ModelError
 from layover.plugins.models import makers, wire
@@ -30,7 +31,6 @@ from layover.plugins.models.first_bytes import (
     reread,
 )
 from layover.plugins.models.refusals import refused_format, refused_settings, refuses_streams
-from layover.plugins.models.repetition import Repetition
 from layover.plugins.models.replies import decode
 from layover.plugins.models.retrying import Requests, Sleep, retrying
 from layover.plugins.models.sse import EventParser, ServerEvent
@@ -38,6 +38,9 @@ from layover.ports import ChatModel, Ids, OnDelta, send_deltas
 from layover.values.json_answer import json_candidates
 from layover.values.prompt import Delta, Prompt, Reply
 from layover.values.runs.usage import Usage
+
+if TYPE_CHECKING:
+    from layover.plugins.models.repetition import Blanks, Repetition
 
 logger = logging.getLogger("layover")
 
@@ -49,6 +52,9 @@ MAX_PIECES = 8
 """Deltas of what arrives together, before the rest of its text is one."""
 MAX_HEAD = 100
 """Characters of a whole answer that tell its kind."""
+USAGE_TIMEOUT_S = 5.0
+"""The longest wait behind the end of an answer for its usage while the provider only keeps the connection
+alive."""
 DRAIN_TIMEOUT_S = 0.5
 """The longest wait for the end of the body after the last event, so that the connection can be reused."""
 
@@ -72,6 +78,19 @@ class End:
 
 
 END = End()
+
+
+class Alone:
+    """Counts how long a provider only keeps a connection alive behind the end of its answer."""
+
+    _since: float | None = None
+
+    def is_long(self, assembly: Assembly) -> bool:
+        """Return whether it does so for too long."""
+        if not assembly.finished:
+            return False
+        self._since = loop_time() if self._since is None else self._since
+        return loop_time() - self._since >= USAGE_TIMEOUT_S
 
 
 class HttpChat(ChatModel):
@@ -315,23 +334,21 @@ class HttpChat(ChatModel):
         self, prompt: Prompt, response: Response, on_delta: OnDelta | None
     ) -> Reply:
         assembly = self._assembly(prompt)
-        repetition, listener = None, on_delta
-        if prompt.stops_repeating and on_delta is None:
-            # The lines of a JSON document look alike.
-            repetition = Repetition(in_lines=prompt.output is None)
-            listener = repetition.add
-        started = False
+        watch = _watch(prompt, on_delta)
+        listener = on_delta if watch is None else watch.add
+        started, alone = False, Alone()
         arrivals = self._chunks(response)
         try:
             async with contextlib.aclosing(arrivals):
                 async for chunks in arrivals:
                     is_last = await _take(chunks, assembly, listener)
                     started = True
-                    if repetition is not None and repetition.is_stuck and not assembly.finished:
+                    if watch is not None and watch.is_stuck and not assembly.finished:
                         return self._stopped(prompt, assembly.reply())
                     if is_last:
-                        if not response.is_whole:
-                            await _drain(arrivals)
+                        await _drain(arrivals, response)
+                        break
+                    if is_last is None and alone.is_long(assembly):
                         break
                 else:
                     if not assembly.finished:
@@ -348,9 +365,11 @@ class HttpChat(ChatModel):
             raise
 
     def _stopped(self, prompt: Prompt, reply: Reply) -> Reply:
-        """Return a reply that repeats itself, as one that its limit cut. The provider says what an answer
+        """Return a reply that comes no further, as one that its limit cut. The provider says what an answer
         cost at its end, which does not come: it is estimated."""
-        logger.warning("%s repeats itself: the rest of its answer is not read", self._name(prompt))
+        logger.warning(
+            "%s comes no further: the rest of its answer is not read", self._name(prompt)
+        )
         usage = Usage(
             input_tokens=estimate(prompt.system or "") + total_tokens(prompt.messages),
             output_tokens=estimate(reply.reasoning) + estimate(reply.text),
@@ -365,16 +384,32 @@ class HttpChat(ChatModel):
         return await self._endpoint.post(path, body, headers, silence_s, stream=stream)
 
 
-async def _take(chunks: Iterator[object], assembly: Assembly, on_delta: OnDelta | None) -> bool:
-    """Add the chunks of one arrival to the reply; return whether the last one is among them. Raises
-    ProviderFault, after what came before it has been sent."""
+def _watch(prompt: Prompt, on_delta: OnDelta | None) -> "Repetition | Blanks | None":
+    """Return what notices that a streamed answer comes no further; None if nothing does."""
+    if not prompt.stops_repeating and prompt.output is None:
+        return None
+    from layover.plugins.models.repetition import Blanks, Repetition
+
+    if prompt.stops_repeating and on_delta is None:
+        # The lines of a JSON document look alike.
+        return Repetition(in_lines=prompt.output is None)
+    return None if prompt.output is None else Blanks(on_delta)
+
+
+async def _take(
+    chunks: Iterator[object], assembly: Assembly, on_delta: OnDelta | None
+) -> bool | None:
+    """Add the chunks of one arrival to the reply; return whether the last one is among them, None if there
+    are none. Raises ProviderFault, after what came before it has been sent."""
     deltas: list[Delta] = []
+    is_last = None
     try:
         for chunk in chunks:
             if chunk is END:
                 return True
             deltas += assembly.add(chunk)
-        return False
+            is_last = False
+        return is_last
     except ProviderFault as fault:
         fault.started = bool(deltas)
         raise
@@ -496,8 +531,10 @@ async def _peeked(response: Response) -> PeekedResponse:
         raise broken(error) from error
 
 
-async def _drain(arrivals: AsyncIterator[object]) -> None:
+async def _drain(arrivals: AsyncIterator[object], response: Response) -> None:
     """Read to the end of the body: only then the connection serves the next call."""
+    if response.is_whole:
+        return
     with contextlib.suppress(TimeoutError, ProviderFault):
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in arrivals:

@@ -1,7 +1,10 @@
-"""An answer that repeats itself: small models go on so until their limit, which may take half an hour."""
+"""An answer that repeats itself, or has only blanks left: small models go on so until their limit, which may
+take half an hour."""
 
 from collections import Counter
+from collections.abc import Awaitable
 
+from layover.ports.platform import OnDelta
 from layover.values.prompt import Delta
 
 TIMES = 4
@@ -13,6 +16,9 @@ MOST = 8_000
 """Characters of the end that are compared, which holds pieces up to a quarter of it."""
 MIN_LINE = 20
 """Characters of a line that counts as said again: shorter ones are headings and brackets."""
+MAX_BLANKS = 2_000
+"""Blanks one behind the other in an answer that is JSON: a grammar that lets blanks pass anywhere holds a
+model that has lost its thread there for ever."""
 _STEP = 80
 """Characters between two looks."""
 
@@ -53,6 +59,24 @@ class Repetition:
             if len(line) >= MIN_LINE:
                 self._lines[line] += 1
                 self.is_stuck = self.is_stuck or self._lines[line] >= TIMES
+
+
+class Blanks:
+    """Listens to an answer that is JSON, and passes it on to the listener that it was made with."""
+
+    def __init__(self, listener: OnDelta | None) -> None:
+        self._listener = listener
+        self._count = 0
+        self.is_stuck = False
+        """True once blanks are all that comes."""
+
+    def add(self, delta: Delta) -> Awaitable[None] | None:
+        """Take a piece of the answer."""
+        if delta.kind == "text":
+            bare = delta.text.rstrip()
+            self._count = len(delta.text) - len(bare) + (0 if bare else self._count)
+            self.is_stuck = self.is_stuck or self._count >= MAX_BLANKS
+        return None if self._listener is None else self._listener(delta)
 
 
 def repeats(text: str) -> bool:

@@ -381,6 +381,12 @@ class StepRecord(Value):
         """True if a hook refused its request: the agent ends with it."""
         return self.replied is not None and self.replied.refuses
 
+    @property
+    def is_withheld(self) -> bool:
+        """True if the provider withheld its answer, or the model refused: that is not an output, and
+        asking again brings none."""
+        return self.finish_reason == "content-filter"
+
 
 class UnusedReply(Value):
     """A reply that was asked for again, because it answered nothing: it is paid for all the same."""
