@@ -197,6 +197,62 @@ def test_text_and_thoughts_in_one_list_are_kept_apart() -> None:
     )
 
 
+def twice(text: str, field: str = "reasoning_content") -> dict[str, Any]:
+    return chunk(content=text, **{field: text})
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_thoughts_that_the_text_repeats_are_not_the_text(field: str) -> None:
+    said, deltas = assembled(
+        twice("Let me ", field), twice("greet.", field), chunk(content="Hi"), chunk("stop")
+    )
+    assert (said.reasoning, said.text) == ("Let me greet.", "Hi")
+    assert [(d.kind, d.text) for d in deltas] == [
+        ("reasoning", "Let me "),
+        ("reasoning", "greet."),
+        ("text", "Hi"),
+    ]
+
+
+def test_thoughts_before_a_call_that_the_text_repeats_are_not_a_text() -> None:
+    said = reply(twice("Let me look."), piece("{}", index=0, id="1", name="look"), chunk("stop"))
+    assert (said.reasoning, said.text, len(said.calls)) == ("Let me look.", "", 1)
+
+
+@pytest.mark.parametrize("finish", ["stop", None])
+def test_an_answer_that_is_all_thoughts_and_all_text_is_text(finish: str | None) -> None:
+    whole = {"content": "Hello!", "reasoning_content": "Hello!"}
+    said = reply({"choices": [{"message": whole, "finish_reason": finish}]})
+    assert (said.reasoning, said.text) == ("", "Hello!")
+    said, deltas = assembled(twice("Hel"), twice("lo!"), chunk("stop"))
+    assert (said.reasoning, said.text) == ("", "Hello!")
+    assert [d.kind for d in deltas] == ["reasoning", "reasoning", "restart", "text"]
+
+
+def test_thoughts_before_a_text_that_came_twice_stay() -> None:
+    said, deltas = assembled(chunk(reasoning="Hm."), twice("Hi", "reasoning"), chunk("stop"))
+    assert said.text == "Hi"
+    assert [(d.kind, d.text) for d in deltas[-2:]] == [("reasoning", "Hm.Hi"), ("text", "Hi")]
+
+
+@pytest.mark.parametrize(
+    ("whole", "text"),
+    [
+        ({"content": "Hello!"}, "Hello!"),
+        ({"content": "Hello! Bye."}, "Hello! Bye."),
+        ({"content": "hello"}, "Hello!"),
+        ({"content": None}, "Hello!"),
+        ({"content": "Hello!", "reasoning_content": "Hm."}, "Hello!"),
+    ],
+)
+def test_a_whole_message_behind_its_pieces_says_the_rest(whole: Any, text: str) -> None:
+    last = {"choices": [{"message": whole, "finish_reason": "stop"}]}
+    pieces = [chunk(reasoning_content="Hm."), chunk(content="Hel"), chunk(content="lo!")]
+    said, deltas = assembled(*pieces, last)
+    assert (said.reasoning, said.text) == ("Hm.", text)
+    assert "".join(delta.text for delta in deltas) == f"Hm.{text}"
+
+
 def test_encrypted_reasoning_says_nothing() -> None:
     details = [{"type": "reasoning.encrypted", "data": "gAAA"}]
     assert reply(chunk(reasoning_details=details, content="x")).reasoning == ""

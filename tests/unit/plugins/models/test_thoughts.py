@@ -1,5 +1,7 @@
 """Text that a model writes between `<think>` and `</think>`."""
 
+from typing import Any
+
 import pytest
 
 from layover.ids import SequentialIds
@@ -99,6 +101,32 @@ def test_a_whole_answer_keeps_thoughts_and_text_apart() -> None:
     message = {"content": "<think>a</think>b", "reasoning_content": "more "}
     assembly.add({"choices": [{"message": message, "finish_reason": "stop"}]})
     assert (assembly.reply().reasoning, assembly.reply().text) == ("more a", "b")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [("<think>The user", "The user"), (" greets</think>", " greets"), ("Hello!", None)],
+        [("", "\nThe user greets"), ("<think>\nThe user", None), (" greets</think>Hello!", None)],
+        [("<thi", "The user"), ("nk>The user greets</think>Hello!", " greets")],
+        [("<think>The user greets</think>Hello!", "The user greets")],
+    ],
+)
+def test_thoughts_in_tags_that_a_field_told_are_told_once(pieces: list[Any]) -> None:
+    assembly = Assembly(SequentialIds(), "m")
+    for text, field in pieces:
+        piece = {"content": text, "reasoning_content": field}
+        assembly.add({"choices": [{"delta": piece}]})
+    reply = assembly.reply()
+    assert (reply.reasoning.strip(), reply.text) == ("The user greets", "Hello!")
+
+
+def test_other_thoughts_in_tags_are_told_next_to_those_of_a_field() -> None:
+    assembly = Assembly(SequentialIds(), "m")
+    for text, field in [("<think>The", "The"), (" other", " user"), ("</think>Hi", None)]:
+        piece = {"content": text, "reasoning_content": field}
+        assembly.add({"choices": [{"delta": piece}]})
+    assert (assembly.reply().reasoning, assembly.reply().text) == ("The user other", "Hi")
 
 
 def test_text_that_turns_out_to_be_a_thought_is_told_again_as_one() -> None:

@@ -78,6 +78,10 @@ class Assembly:
         self._text = Text()
         self._reasoning = Text()
         self._thoughts = Thoughts()
+        self._field: list[str] = []
+        """Thoughts that a field told, and the text's tags have not told again."""
+        self._twice: list[str] = []
+        """Pieces that a field of thoughts and the text had alike."""
         self._ids = ids
         self._tools = tools
         self._calls = CallPieces(ids, tools)
@@ -153,6 +157,8 @@ class Assembly:
         if not self._calls and _reason(self._finish).endswith(_BROKEN_CALL):
             raise unread("The model's provider could not read a call of its model", None)
         self._split_deltas("", self._thoughts.end())
+        if self._twice:
+            self._end_twice()
         finish_reason = self._finish_reason()
         reply = Reply(
             text=self._text.whole(),
@@ -199,11 +205,13 @@ class Assembly:
             # A filter may leave nothing of the answer, not even an empty message.
             self._answered = self._answered or self._finish_reason() == "content-filter"
             deltas += self._split_deltas("", self._thoughts.end())
+            if self._twice:
+                deltas += self._end_twice()
             deltas += self._calls.end()
         return deltas
 
     def _message(self, message: Json, *, whole: bool) -> list[Delta]:
-        if _has_text_alone(message):
+        if not whole and _has_text_alone(message):
             return self._split_deltas("", self._thoughts.add(message["content"]))
         self._opaque.add(message)
         self._sources += [
@@ -211,8 +219,14 @@ class Assembly:
         ]
         refusal = text_of(message.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        split = self._thoughts.add(refusal + text_of(message.get("content")))
-        deltas = self._split_deltas(reasoning_of(message), split)
+        content, reasoning = text_of(message.get("content")), reasoning_of(message)
+        if whole:  # at the end of a stream, it says again what its pieces said
+            content = _rest(content, self._text)
+            reasoning = _rest(reasoning, self._reasoning)
+        if reasoning and content == reasoning:
+            self._twice.append(content)
+            content = ""
+        deltas = self._split_deltas(reasoning, self._thoughts.add(refusal + content))
         add = self._calls.add_whole if whole else self._calls.add
         for piece in _pieces(message):
             deltas += add(piece)
@@ -222,6 +236,10 @@ class Assembly:
 
     def _split_deltas(self, reasoning: str, split: tuple[str, str]) -> list[Delta]:
         thought, text = split
+        if reasoning:
+            self._field.append(reasoning)
+        if thought and self._field:
+            thought = self._not_told(thought)
         deltas: list[Delta] = []
         if self._thoughts.takes_back:
             self._text, earlier = Text(), self._reasoning.whole()
@@ -231,6 +249,25 @@ class Assembly:
         if text and (visible_text := self._text.add(text)):
             deltas.append(Delta(kind="text", text=visible_text))
         return deltas
+
+    def _not_told(self, thought: str) -> str:
+        """Return a thought in tags; nothing if a field has told it."""
+        field = "".join(self._field)
+        field = field if field.startswith(thought) else field.lstrip()
+        is_told = field.startswith(thought)
+        self._field = [field[len(thought) :]] if is_told else []
+        return "" if is_told else thought
+
+    def _end_twice(self) -> list[Delta]:
+        """Take the pieces that came twice for text if there is nothing else; they are thoughts otherwise."""
+        twice, self._twice = "".join(self._twice), []
+        if self._calls or self._text.whole():
+            return []
+        if self._reasoning.whole() == twice:
+            self._reasoning = Text()
+        thoughts = self._reasoning.whole()
+        again = [Delta("restart"), *([Delta("reasoning", thoughts)] if thoughts else [])]
+        return [*again, *self._split_deltas("", ("", twice))]
 
     def _finish_reason(self) -> StopReason:
         if self._refused:
@@ -280,6 +317,12 @@ def _completed(reply: Reply, other: Reply) -> Reply:
     if other.calls and not reply.calls:
         changes |= {"calls": other.calls, "finish_reason": other.finish_reason}
     return reply.model_copy(update=changes)
+
+
+def _rest(whole: str, pieces: Text) -> str:
+    """Return what of a whole text its pieces have not said."""
+    beginning = pieces.whole()
+    return whole[len(beginning) :] if whole.startswith(beginning) else ""
 
 
 def _has_text_alone(message: Json) -> bool:
