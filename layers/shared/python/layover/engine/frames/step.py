@@ -123,7 +123,7 @@ class ModelStep:
                 step = in_place_of_model(step, around.in_place.record)
             # The validator is the author's code and may act: it is asked once, and its verdict is journaled
             # with the answer that it judged.
-            if not (step.slots or step.correction or step.is_refused or step.is_withheld):
+            if step.is_answer:
                 step = await with_verdict(
                     self._agent, self._state, self._prompter.memory.base, step, clock.now()
                 )

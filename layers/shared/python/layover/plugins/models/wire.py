@@ -342,8 +342,13 @@ def _assistant(
         sent.append({"role": "tool", "tool_call_id": call_id, "content": seen_text})
     # Results are texts on this wire.
     with_files = [answered[id] for id in ids_by_call if answered[id].parts]
-    files = [part for result in with_files for part in result.files_behind]
-    return [*sent, {"role": "user", "content": _user_content(files)}] if files else sent
+    return [*sent, _behind(with_files)] if with_files else sent
+
+
+def _behind(results: Sequence[CallResult]) -> Body:
+    """Return the message with the files of these results, each of which has some."""
+    files = [part for result in results for part in result.files_behind]
+    return {"role": "user", "content": _user_content(files)}
 
 
 def answers(messages: Sequence[Message], at: int) -> CallResults:

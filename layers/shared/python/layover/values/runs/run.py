@@ -387,6 +387,11 @@ class StepRecord(Value):
         asking again brings none."""
         return self.finish_reason == "content-filter"
 
+    @property
+    def is_answer(self) -> bool:
+        """True if a validator of the author's judges it: nothing else has ended or refused it."""
+        return not (self.slots or self.correction or self.is_refused or self.is_withheld)
+
 
 class UnusedReply(Value):
     """A reply that was asked for again, because it answered nothing: it is paid for all the same."""
