@@ -83,7 +83,7 @@ def test_somebody_elses_file_is_in_no_message_of_mine(ann: Caller, bob: Caller) 
 def test_the_model_sees_files_first_and_the_same_bytes_each_turn(brain: Brain, ann: Caller) -> None:
     image = uploaded(ann, "a.png", "image/png", PNG)
     paper = uploaded(ann, "p.pdf", "application/pdf", b"%PDF-1.7")
-    binary = uploaded(ann, "x.zip", "application/zip", b"PK")
+    binary = uploaded(ann, "x.zip", "application/zip", b"PK\x03\x04\x14\x00")
     thread = ann.thread()
     first = brain.plan(say("seen"))
     run = ann.ask(thread, content(first, image, paper, binary))
@@ -120,21 +120,20 @@ def test_files_and_whole_results_go_with_their_thread(
     text = brain.plan(call("dump", key="end"), call("draw", key="d"), say("done"))
     run = ann.ask(thread, content(text, uploaded(ann, "a.png", "image/png", PNG)))
     assert run["status"] == "success", run
-    told, drawn = (
-        json.loads(m["content"])
-        for m in brain.requests(text)[2].body["messages"]
-        if m["role"] == "tool"
-    )
+    messages = brain.requests(text)[2].body["messages"]
+    dumped, drawn = (m["content"] for m in messages if m["role"] == "tool")
+    told = json.loads(dumped)
     assert told["_truncated"] is True
     assert downloaded(ann, told["url"]).text == "a" * 250_000 + "end"
     bob.want(404, "GET", told["url"])
-    assert drawn["type"] == "file"
-    answer = downloaded(ann, f"/files/{drawn['file_id']}")
+    [file] = [p for m in ann.messages(thread) for p in m["content"] if p.get("name") == "d.csv"]
+    assert drawn.startswith(f"[file: d.csv, text/csv, {file['file_id']}]")
+    answer = downloaded(ann, f"/files/{file['file_id']}")
     assert (answer.content, answer.headers["content-type"]) == (b"1,2\n", "text/csv")
     assert stored(system, ann)
     ann.want(204, "DELETE", f"/threads/{thread}")
     ann.want(404, "GET", told["url"])
-    ann.want(404, "GET", f"/files/{drawn['file_id']}")
+    ann.want(404, "GET", f"/files/{file['file_id']}")
     eventually(lambda: stored(system, ann), lambda left: left == [])
 
 

@@ -3,6 +3,7 @@ before its beginning."""
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,3 +126,16 @@ def test_the_terminal_shows_events_of_any_server(
             other: Any = data.draw(st.sampled_from([None, "…", {"_truncated": True}]))
             event[name] = None if name in PLACES else other
         answer.show(event)
+
+
+@pytest.mark.parametrize("kind", sorted({event["type"] for log in LOGS for event in log.items}))
+@pytest.mark.parametrize("other", [None, "…", {"_truncated": True}], ids=str)
+def test_the_terminal_shows_each_event_without_any_of_its_fields(kind: str, other: Any) -> None:
+    """One field at a time, behind the events before it."""
+    log = next(log for log in LOGS if any(event["type"] == kind for event in log.items))
+    place = next(n for n, event in enumerate(log.items) if event["type"] == kind)
+    for name in log.items[place].keys() - {"type"}:
+        answer = Answer(Screen())
+        for event in log.items[:place]:
+            answer.show(dict(event))
+        answer.show({**log.items[place], name: None if name in PLACES else other})

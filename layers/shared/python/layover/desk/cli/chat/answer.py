@@ -119,7 +119,7 @@ class Answer:
     def _leave_out(self, change: changes.ToolsRefused) -> None:
         event = change.event
         self._terminal.note(
-            f"{event.model} takes no request with {', '.join(event.tools)}: left out"
+            f"{event.model} takes no request with {_list_names(event.tools)}: left out"
         )
 
     @show_change.register
@@ -140,7 +140,7 @@ class Answer:
     @show_change.register
     def _end_loop(self, change: changes.LoopEnded) -> None:
         event: Any = change.event
-        tools = ", ".join(map(str, event.tools))
+        tools = _list_names(event.tools)
         self._terminal.note(
             f"{_path(change.frame)}{event.steps} steps brought nothing new ({tools}): stopped",
             "yellow",
@@ -204,6 +204,11 @@ def usage_line(usage: Mapping[str, Any]) -> str:
     cost = usage.get("cost_usd")
     price = "price unknown" if cost is None else f"${float(cost):.6f}"
     return f"{usage['total_tokens']:,} tokens, {price}"
+
+
+def _list_names(names: Any) -> str:
+    """Return the names of tools; "…" where the event of another release has no list of them."""
+    return ", ".join(map(str, names)) if isinstance(names, list | tuple) else "…"
 
 
 def _path(frame: FrameView) -> str:
