@@ -194,3 +194,14 @@ def test_pictures_of_all_calls_stand_in_their_own_results() -> None:
     blue = RED.model_copy(update={"file_id": "file_9", "url": "data:image/png;base64,Ymx1ZQ=="})
     made: Sequence[Any] = blocks(shows("a", HERE, RED), shows("b", "file_9", blue))
     assert [b["content"][-1]["source"]["data"] for b in made] == ["cmVk", "Ymx1ZQ=="]
+
+
+@pytest.mark.parametrize("model", [CLAUDE, LLAMA])
+def test_documents_of_results_count_among_those_that_converse_takes(model: str) -> None:
+    """Seven documents, in results or behind them: the newest five are sent, and the others are named."""
+    plans = [PLAN.model_copy(update={"file_id": f"file_{n}", "name": f"{n}.pdf"}) for n in range(7)]
+    texts = [f"[file: {p.name}, application/pdf, {p.file_id}]" for p in plans]
+    results = [shows(f"c{n}", texts[n], plan) for n, plan in enumerate(plans)]
+    written = str(converse.body(thread(*results, model=model), frozenset(), "bedrock"))
+    assert written.count("'document':") == 5
+    assert all(f"[file: {n}.pdf, application/pdf]" in written for n in (0, 1))

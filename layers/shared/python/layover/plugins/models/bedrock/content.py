@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from layover.context.results import shown_files
 from layover.plugins.models import opaque, wire
 from layover.plugins.models.call_ids import CallIds
 from layover.plugins.models.family import Family
@@ -67,8 +68,7 @@ def turns(
 
 
 def _count_documents(messages: Sequence[Message]) -> int:
-    users = (m for m in messages if m.role is Role.USER)
-    files = (part for m in users for part in m.content if isinstance(part, FilePart))
+    files = (file for message in messages for file in shown_files(message))
     # The URL of a file is long: its beginning has the type.
     types = (DATA_URL.match((part.url or "")[:200]) for part in files)
     return sum(match is not None and match[1].lower() in _DOCUMENTS for match in types)
