@@ -9,13 +9,13 @@ from typing import Any, cast
 from functions.api.app import answer
 from integration.api.kit import Api, TestHost, http_event
 from layover import Agent
-from layover.adapters.http.client import Client, Response
+from layover.adapters.http.client import Response
 from layover.adapters.http.request import Url
 from layover.approvals.token_answer import DECIDED
 from layover.ids import SequentialIds
 from layover.plugins.models.openai_chat import OpenAIChat
 from layover.values.runs.views import Run
-from support.providers.odd import OddResponse
+from support.providers.odd import ClientOfFake, OddResponse
 from support.worlds.runs import ANN, Bench
 
 Json = dict[str, Any]
@@ -59,18 +59,12 @@ def in_turn(*answers: Said) -> Callable[[Json, int], Said]:
     return lambda _, n: answers[min(n, len(answers)) - 1]
 
 
-class Provider(Client):
+class Provider(ClientOfFake):
     """Answers the nth request of a turn, from 1, as `answer(request, n)` says. `requests`: their bodies."""
 
     def __init__(self, answer: Callable[[Json, int], Said]) -> None:
         self.answer = answer
         self.requests: list[Json] = []
-
-    def dial(self, url: Url) -> None:
-        """Nothing to connect."""
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
     async def post(
         self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float

@@ -35,6 +35,16 @@ class OddResponse(Response):
         """Nothing is open."""
 
 
+class ClientOfFake(Client):
+    """A client whose answers are made in this process: nothing is connected, and nothing open."""
+
+    def dial(self, url: Url) -> None:
+        """Nothing to connect."""
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
 @dataclass(frozen=True)
 class Wish:
     """What the model means to answer: a text, or calls as (tool, arguments)."""
@@ -44,7 +54,7 @@ class Wish:
 
 
 @dataclass
-class OddProvider(Client):
+class OddProvider(ClientOfFake):
     """`fair`: it answers without a fault from now on, but keeps its taste. `wishes`: what its model meant, in
     all answers."""
 
@@ -59,12 +69,6 @@ class OddProvider(Client):
         self._takes_calls = r.random() < 0.85
         """False if it refuses calls and results in the history of a request."""
         self._style = Style.any_of(r)
-
-    def dial(self, url: Url) -> None:
-        """Nothing to connect."""
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
     async def post(
         self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float

@@ -31,7 +31,7 @@ from layover.values.prompt import Api
 from layover.values.runs.run import Status
 from support.providers import converse
 from support.providers.answers import Json, Raw, document
-from support.providers.odd import OddResponse
+from support.providers.odd import ClientOfFake, OddResponse
 from support.providers.zoo.fakes import BEDROCK, ZOO, Answer, Fake, Visit, addresses, fake_of
 from support.worlds.loops import played
 from support.worlds.runs import ANN, Bench
@@ -89,7 +89,7 @@ def pay(n: int) -> str:
 TOOLS = (look, fail, rest, find, pay)
 
 
-class Zoo(Client):
+class Zoo(ClientOfFake):
     """All providers in one conversation, answering at random."""
 
     def __init__(self, random: Random) -> None:
@@ -101,12 +101,6 @@ class Zoo(Client):
         self.last: Fake | None = None
         """The last model in the list of the current run, which is never away."""
         self._n = 0
-
-    def dial(self, url: Url) -> None:
-        """Nothing to connect."""
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
     async def post(
         self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float

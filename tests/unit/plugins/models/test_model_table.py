@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from layover.adapters.aws.services import AwsServices
-from layover.adapters.http.client import Client, Response
+from layover.adapters.http.client import Response
 from layover.adapters.http.request import Url
 from layover.desk.cli.models.table import FEATURES, SUPPORT, Feature, Support
 from layover.errors import ModelError
@@ -22,7 +22,7 @@ from layover.values.runs.model_settings import ModelSettings
 from support.models_page import PAGE, page
 from support.providers import converse
 from support.providers.answers import document
-from support.providers.odd import OddResponse
+from support.providers.odd import ClientOfFake, OddResponse
 from support.providers.zoo.fakes import BEDROCK, ZOO, Answer, Fake, Visit, addresses
 from support.recordings.files import Exchange, recordings
 
@@ -46,19 +46,13 @@ THINKS_IN_PARTS = [
 """Mistral's form of a thought (`recorded/mistral/thinking_blocks.json`)."""
 
 
-class Door(Client):
+class Door(ClientOfFake):
     """One fake that answers every request in the same way."""
 
     def __init__(self, fake: Fake, answer: Answer) -> None:
         self.visit = Visit(fake)
         self.answer = answer
         self.bodies: list[Any] = []
-
-    def dial(self, url: Url) -> None:
-        """Nothing to connect."""
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
     async def post(
         self, url: Url, headers: Mapping[str, str], body: bytes, silence_s: float

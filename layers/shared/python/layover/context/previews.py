@@ -54,7 +54,9 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
     for message in messages:
         if message.role is Role.ASSISTANT:
             earlier = len(whole)
-        elif message.role is Role.TOOL and is_long(message):
+        elif message.role is Role.TOOL and is_long(
+            message.model_output, has_files=len(message.content) > 1
+        ):
             whole.append((message.id, counted_tokens(message)))
             total += whole[-1][1]
         if total <= max_tokens:
@@ -69,9 +71,9 @@ def older_results(messages: Sequence[Message], max_tokens: float) -> set[str]:
     return older
 
 
-def is_long(message: Message) -> bool:
+def is_long(output: str | None, *, has_files: bool) -> bool:
     """Return whether a result becomes a preview: it has many characters, or files."""
-    return len(message.model_output or "") >= MIN_LENGTH or len(message.content) > 1
+    return has_files or len(output or "") >= MIN_LENGTH
 
 
 def preview(message: Message) -> Message:

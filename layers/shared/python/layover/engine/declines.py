@@ -52,9 +52,10 @@ _MARKS = {Advice.EXPIRED: "expired", Advice.WITHDRAWN: "withdrawn", Advice.TAKEN
 def declined_result(
     name: str, reason: str | None, advice: Advice, kind: SuspensionKind = SuspensionKind.APPROVAL
 ) -> Settled:
-    """Return the ordinary result of a call that was not approved, or not answered if it asked for input
-    (`kind`). Only the model reads the advice."""
+    """Return the ordinary result of a call that was not approved, not answered if it asked for input
+    (`kind`), or not begun. Only the model reads the advice."""
     what = "answered" if kind is SuspensionKind.INPUT else "approved"
+    what = "run" if advice is Advice.UNHEARD else what
     result: dict[str, Any] = {
         "declined": True,
         "message": f'Tool "{name}" was not {what}',
@@ -63,13 +64,6 @@ def declined_result(
     if advice in _MARKS:
         result[_MARKS[advice]] = True
     output = json.dumps({**result, "advice": advice.value}, ensure_ascii=False)
-    return Settled(result=result, model_output=output)
-
-
-def unheard_result(name: str) -> Settled:
-    """Return the result of a call that did not begin, as its model had not read all messages to the run."""
-    result = {"declined": True, "message": f'Tool "{name}" was not run', "reason": None}
-    output = json.dumps({**result, "advice": Advice.UNHEARD.value}, ensure_ascii=False)
     return Settled(result=result, model_output=output)
 
 

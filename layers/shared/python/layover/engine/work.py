@@ -253,8 +253,10 @@ class RunWork:
         that are journaled. None: a sub-agent hears none."""
         if self._above is not None:
             return None
+        if not (sent := self.state.sent_messages):
+            return 0
         read = {notice.id for step in (*self.state.steps, *more) for notice in step.notices}
-        return sum(message.id in read for message in self.state.sent_messages)
+        return sum(message.id in read for message in sent)
 
     async def suspend(self, waiting: Sequence[tuple[CallRecord, Suspension]]) -> None:
         """Journal waiting calls together: a reader that sees one of them waiting sees all of them."""

@@ -10,6 +10,7 @@ from layover.declare.schemas.references import check_names
 from layover.declare.tools.served import plain
 from layover.errors import DefinitionError
 from layover.values.base import TOO_DEEP, all_finite, too_deep
+from layover.values.choices import names_in
 from layover.values.text import json_size, sanitise
 
 MAX_MESSAGE = 2_000
@@ -181,9 +182,7 @@ def _listed(field: Mapping[str, Any]) -> list[tuple[Any, Any]] | None:
     """Return a field's choices as the server has them, each with its title; None: it lists none."""
     if "enum" in field:
         values = field["enum"] if isinstance(field["enum"], list) else []
-        titles = field.get("enumNames")
-        if not isinstance(titles, list) or len(titles) != len(values):
-            titles = [None] * len(values)
+        titles = names_in(field, len(values)) or [None] * len(values)
         return [*zip(values, titles, strict=True)]
     lists = (field.get(name) for name in ("oneOf", "anyOf"))
     titled = next((each for each in lists if isinstance(each, list)), None)

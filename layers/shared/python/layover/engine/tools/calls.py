@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from layover.declare.context import Resumption, ToolContext
 from layover.declare.schemas.render import format_error
 from layover.declare.tools.tool import AnyTool
-from layover.engine.declines import decline_of, unheard_result
+from layover.engine.declines import Advice, decline_of, declined_result
 from layover.engine.exact_calls import described
 from layover.engine.hooks.around_tools import PlannedCall
 from layover.engine.outcomes import (
@@ -265,7 +265,8 @@ class Calls:
         except Unheard:
             for job in jobs:
                 if _may_act(job.ready):
-                    await self._close(step, job.call, unheard_result(job.call.tool_name))
+                    unheard = declined_result(job.call.tool_name, None, Advice.UNHEARD)
+                    await self._close(step, job.call, unheard)
             harmless = [job for job in jobs if not _may_act(job.ready)]
             if harmless:
                 await self._run(step, harmless)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from layover.context.previews import MIN_LENGTH
+from layover.context.previews import is_long
 from layover.context.results import files_in_text, shown_files
 from layover.declare.agent import Agent
 from layover.declare.schemas.render import Parts
@@ -65,7 +65,7 @@ def result_tool(state: RunState, history: Sequence[Message], run_files: RunFiles
         """Read the whole of an earlier tool result of which a part was left out. Repeats no call."""
         if id is None:
             long_results = [
-                r for r in _own_results(state) if len(r.output) >= MIN_LENGTH or r.files
+                r for r in _own_results(state) if is_long(r.output, has_files=bool(r.files))
             ]
             return [_entry(result) for result in long_results[-MAX_LISTED:]]
         results = (*_own_results(state), *_earlier_results(history))

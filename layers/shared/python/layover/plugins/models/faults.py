@@ -234,11 +234,11 @@ def from_event(body: object) -> ProviderFault:
 
 def _fault(status: int | None, body: object, headers: Mapping[str, str]) -> ProviderFault:
     message = _message(body, status)
-    if _is_unread(_details(body)):
+    details = _details(body)
+    if _is_unread(details):
         return unread(message, status)
     from layover.values.places import is_of_tools, place_in
 
-    details = _details(body)
     place = place_in(details, message)
     # Names of tools are the author's, or a stranger's: they say nothing about length and filters.
     fault = _by_words(status, body, headers, message, "" if is_of_tools(place) else message)

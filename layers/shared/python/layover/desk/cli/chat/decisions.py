@@ -7,6 +7,7 @@ from urllib.parse import quote
 from layover.desk.cli.chat.calls import count_line, signature, vote_line, votes_of
 from layover.desk.cli.chat.terminal import Terminal
 from layover.desk.cli.client import Api, ApiError
+from layover.values.choices import names_in
 from layover.values.text import isolate, reveal, show
 
 Json = dict[str, Any]
@@ -275,9 +276,7 @@ def _choices(schema: Any) -> str:
     """Return the values of which a field is one, with the words for those that have others; empty: any."""
     if not isinstance(schema, dict) or not isinstance(values := schema.get("enum"), list):
         return ""
-    names = schema.get("enumNames")
-    if not isinstance(names, list) or len(names) != len(values):
-        names = values
+    names = names_in(schema, len(values)) or values
     pairs = zip(map(str, values), map(str, names), strict=True)
     return " | ".join(value if name == value else f"{value} ({name})" for value, name in pairs)
 

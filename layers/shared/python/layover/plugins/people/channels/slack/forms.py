@@ -23,6 +23,7 @@ from layover.plugins.people.channels.slack.shown import show_facts
 from layover.plugins.people.words import denial_word, headline, value_text
 from layover.values.base import compact_json, strict_json
 from layover.values.channels import Channels, Notice
+from layover.values.choices import names_in
 from layover.values.runs.run import SuspensionKind
 
 REASON = "reason"
@@ -199,10 +200,9 @@ def _field(name: str | None, schema: Any, root: Json, *, is_required: bool) -> F
 def _names(schema: Json, options: tuple[Any, ...], root: Json) -> tuple[str, ...]:
     """Return the words for the options of a field, or of a list's items: those of the schema, if it has
     them."""
-    names = schema.get("enumNames", _resolve(schema.get("items"), root)[0].get("enumNames"))
-    if isinstance(names, list) and len(names) == len(options):
-        return tuple(map(str, names))
-    return tuple(map(value_text, options))
+    own = schema if "enumNames" in schema else _resolve(schema.get("items"), root)[0]
+    names = names_in(own, len(options))
+    return tuple(map(value_text, options)) if names is None else tuple(map(str, names))
 
 
 def _kind(schema: Json, root: Json) -> tuple[Kind, tuple[Any, ...]]:
