@@ -132,6 +132,27 @@ def test_what_the_model_itself_calls_something_else_is_dropped(kind: str) -> Non
     assert refused({**GOOD, "kind": kind}) == [Refusal.OTHER]
 
 
+@pytest.mark.parametrize("kind", ["symptom", "cause", "environment"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "The user prefers metric units.",
+        "The user has already been told about the pump.",
+        "User is seeking advice on backups.",
+        "The user asked whether the assistant is there.",
+    ],
+)
+def test_what_users_want_and_ask_is_no_state_of_a_thing(kind: str, content: str) -> None:
+    assert refused({**GOOD, "kind": kind, "content": content}) == [Refusal.OTHER]
+
+
+@pytest.mark.parametrize("kind", ["symptom", "attempt", "outcome", "open", ""])
+@pytest.mark.parametrize("does", ["tried this", "is allergic to nuts", "reports", "lives here"])
+def test_what_users_do_and_are_is_kept(kind: str, does: str) -> None:
+    content = f"The user {does}: {GOOD['content']}"
+    assert len(check({**GOOD, "kind": kind, "content": content}).candidates) == 1
+
+
 def test_what_only_the_authors_instructions_ask_for_has_a_kind_of_its_own() -> None:
     item = {**GOOD, "kind": "requested"}
     assert len(check(item, instructions="Keep the weather.").candidates) == 1

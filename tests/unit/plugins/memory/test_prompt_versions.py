@@ -11,7 +11,7 @@ from layover.plugins.memory.learns import rules
 # A failure here means: the prompt file was edited. Give its PROMPT_VERSION the next number and put the
 # file's new digest here.
 DIGESTS = {
-    "extractor-8": "ce10897de788b33d",
+    "extractor-9": "d63da699de99fac3",
     "observer-2": "18a9a560c59e0f76",
     "reflector-2": "0064230517bb7e22",
     "summary-1": "92c525ea19c48a39",
