@@ -15,12 +15,14 @@ from pydantic import (
     Field,
     Strict,
     Tag,
+    model_validator,
 )
 from pydantic_core import PydanticKnownError
 
 from layover.approvals.checks import MAX_REASON
 from layover.approvals.decide import DecisionRequest, Verdict
 from layover.declare.schemas.checks import NAME
+from layover.plugins.operate.actions import MAX_REDRIVEN
 from layover.runs.accept import ABSENT, StartRun
 from layover.threads.imports import (
     MAX_EXTERNAL_ID,
@@ -412,15 +414,30 @@ MAX_OPERATED = 100
 _RunId = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class OperateOn(Body):
-    """Runs of any users, each judged as its own request."""
-
-    ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_OPERATED)]
-    reason: Reason | None = None
-
-
 class OperateOnWithReason(Body):
     """Runs of any users, and why: for auditors, and for the model of a run whose calls are denied."""
 
     ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_OPERATED)]
     reason: Annotated[Reason, Field(min_length=1)]
+
+
+class Redrive(Body):
+    """Runs of any users, by their ids, or failed ones by what they failed of and when they were accepted."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["error"]}]}
+    )
+
+    ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_REDRIVEN)] | None = None
+    error: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    reason: Reason | None = None
+
+    @model_validator(mode="after")
+    def _names_runs(self) -> "Redrive":
+        if (self.ids is None) == (self.error is None):
+            raise ValueError("give either ids or the error of failed runs")
+        if self.ids is not None and (self.since or self.until):
+            raise ValueError("since and until go with error")
+        return self

@@ -1,13 +1,14 @@
 """All users' runs, for operators."""
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field
 
-from functions.api.bodies import OperateOn, OperateOnWithReason
+from functions.api.bodies import OperateOnWithReason, Redrive
 from functions.api.call import (
     Call,
     Cursor,
@@ -22,7 +23,8 @@ from functions.api.call import (
 from functions.api.documented import responses
 from functions.api.problems import Problem, problem_of
 from functions.api.response_limits import limit_response
-from layover.plugins.operate.actions import act_on, read_run
+from layover.errors import LayoverError
+from layover.plugins.operate.actions import act_on, read_run, redrive_failed
 from layover.plugins.operate.lists import list_runs, summarise
 from layover.ports import RunFilter
 from layover.values.base import Value, is_none
@@ -159,14 +161,19 @@ def cancel_runs(body: OperateOnWithReason) -> Response[str]:
 @router.post(
     "/operate/runs/redrive",
     tags=_TAGS,
-    summary="Redrive up to 100 runs of any users",
+    summary="Redrive up to 1,000 runs of any users",
     description="Only for operators (`layover/operate`). Each goes on after its last journaled step in a "
-    "fresh execution, at most once a minute, and is a row of the audit of operations.",
+    "fresh execution, at most once a minute, and is a row of the audit of operations. With `error`, those "
+    "are redriven that failed so, the newest first.",
     operation_id="redrive_any_runs",
     responses=_ITEMS,
 )
-def redrive_runs(body: OperateOn) -> Response[str]:
-    return _act(OperationKind.REDRIVE, body.ids, body.reason)
+def redrive_runs(body: Redrive) -> Response[str]:
+    if body.error is None:
+        return _act(OperationKind.REDRIVE, body.ids or [], body.reason)
+    only = RunFilter(Status.FAILED, error=body.error, since=body.since, until=body.until)
+    results = _operator().act(redrive_failed, only, body.reason)
+    return _answer_items(results.items())
 
 
 @router.post(
@@ -191,8 +198,12 @@ def _operator() -> Call:
 
 def _act(kind: OperationKind, ids: list[str], reason: str | None) -> Response[str]:
     results = _operator().act(act_on, kind, ids, reason)
+    return _answer_items(zip(ids, results, strict=True))
+
+
+def _answer_items(outcomes: Iterable[tuple[str, LayoverError | None]]) -> Response[str]:
     items = []
-    for id, error in zip(ids, results, strict=True):
+    for id, error in outcomes:
         problem = None if error is None else problem_of(error)
         items.append(
             OperatedItem(id=id, status=problem.status if problem else 202, problem=problem)

@@ -242,14 +242,14 @@ def get_feedback(
     "/runs/<run_id>/redrive",
     tags=_TAGS,
     summary="Redrive a run in a fresh execution",
-    description="Only for operators, whose tokens have the scope `layover/operate`: the run goes on after "
-    "its last journaled step. At most once a minute for a run. It is a row of the audit of operations.",
+    description="A run that failed goes on after its last journaled step, as long as its thread has not gone "
+    "on. Operators, whose tokens have the scope `layover/operate`, redrive runs that are not over as well, "
+    "and that is a row of the audit of operations. At most once a minute for a run.",
     operation_id="redrive_run",
     responses=responses(202, Run, "The run as it is now", (404, 409, 429)),
 )
 def redrive_own_run(run_id: str) -> Response[str]:
     call = call_of(router)
-    call.require_operator("redriving is for operators")
     return answer_run(call, call.act(redrive_run, run_id), 202)
 
 

@@ -14,11 +14,13 @@ from layover.ports import RunLog
 from layover.records.views import pending_calls
 from layover.values.decision import ApprovalRule, Vote
 from layover.values.runs.audit import AuditRow
-from layover.values.runs.event import Event
+from layover.values.runs.event import ErrorEvent, Event
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import (
     CallRecord,
     CallState,
     Decision,
+    ErrorInfo,
     OnBusy,
     Outcome,
     RunMeta,
@@ -133,6 +135,8 @@ SET_LATER: dict[str, str] = {
     "left": "left",
     "phase": "rested",
     "branches": "branched",
+    "away": "paused",
+    "reopened_at": "reopened",
 }
 """Fields that a run does not have when it is accepted, with what sets them later (`Life`)."""
 
@@ -207,6 +211,19 @@ class Life:
         await self._world.journal.commands.start_successor(
             run.owner, run.id, run.execution, fresh=True
         )
+
+    async def paused(self) -> None:
+        await (await self.taken()).pause(filled(ProviderWait))
+
+    async def reopened(self) -> None:
+        log = await self.taken()
+        run = log.snapshot.meta
+        outcome = self._world.outcome(run, Status.FAILED)
+        error = ErrorEvent(at=self._world.clock.now(), error=filled(ErrorInfo))
+        await log.end(outcome, error, self._world.finish(outcome))
+        head = await self._world.head(run.thread_id)
+        over = await self._world.run(run.id)
+        assert await self._world.journal.commands.reopen(over, head, 1) == run.n + 1
 
     async def sought(self) -> None:
         run, now = (await self.taken()).snapshot.meta, self._world.clock.now()

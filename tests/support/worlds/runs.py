@@ -232,8 +232,10 @@ class Bench:
     ) -> dict[str, Any]:
         """One invocation. `answer`: of the token of the one call that waited."""
         meta = await self.meta(run_id)
-        # A run that was set aside may go on in its next execution; every other test says so itself.
-        execution = meta.execution if meta.aside else f"{run_id}-1"
+        # A run that was set aside, or had failed, may go on in its next execution; every other test says so
+        # itself.
+        goes_on = meta.aside or meta.reopened_at is not None
+        execution = meta.execution if goes_on else f"{run_id}-1"
         about = {"owner": ANN, "run_id": run_id, "execution": execution, **answer}
         payload = TurnPayload.model_validate(about)
         return dict(await turn(self.runtime, payload, deadline or NoDeadline()))

@@ -30,7 +30,7 @@ function Block({ block, ...more }) {
 
 const noteOf = ({ note, from, to, steps, tools, by, at, n, event, reason }) => ({
   restarted: S.chat.restarted, changed: S.chat.changed, handoff: S.chat.handoff(from, to), fallback: S.chat.fallback(from, to),
-  retried: S.chat.retried(reason, n), without: note === "without" && S.chat.without(from, tools),
+  retried: S.chat.retried(reason, n), waits: note === "waits" && S.chat.modelWaits(from, at, reason), redriven: S.chat.redriven, without: note === "without" && S.chat.without(from, tools),
   loop: note === "loop" && S.chat.loop(steps, tools), extended: S.chat.extended(by, at), reminder: S.chat.reminder(n), escalated: note === "escalated" && S.chat.escalated(to),
   spared: note === "spared" && S.chat.spared(event),
 })[note];

@@ -220,6 +220,11 @@ const HANDLERS = {
     if (last?.note === "retried" && last.step === step) Object.assign(last, { reason: event.reason, n: last.n + 1 });
     else blocks.push({ kind: "note", note: "retried", reason: event.reason, n: 1, step });
   },
+  "model-waiting": (view, event, { blocks }) => blocks.push({ kind: "note", note: "waits", from: event.provider, at: event.until, reason: event.error }),
+  redriven: (view, event, { blocks }) => {
+    Object.assign(view, { error: null, finish: null, status: "running" });
+    blocks.push({ kind: "note", note: "redriven" });
+  },
   "tools-left-out": (view, event, { blocks }) => blocks.push({ kind: "note", note: "without", from: event.model, tools: event.tools }),
   "definition-changed": (view, event, { blocks }) => blocks.push({ kind: "note", note: "changed" }),
   error: (view, event) => { view.error = event.error; },

@@ -129,6 +129,8 @@ export const S = {
     extended: (by, at) => `${by} gave the request more time, until ${new Date(at).toLocaleString()}`,
     fallback: (from, to) => `${from} did not answer; ${to} was asked`,
     retried: (reason, n = 1) => `The model did not answer (${reason}); it is asked again${n > 1 ? `, attempt ${n + 1}` : ""}.`,
+    modelWaits: (provider, until, error) => `${provider} is away (${error}). It is asked again at ${new Date(until).toLocaleTimeString()}; nothing is lost.`,
+    redriven: "The run had failed. It goes on from its last step.",
     without: (model, tools) => `${model} takes no request with ${tools.join(", ")}; left out`,
     changed: "The agent was changed while this run waited.",
     output: "Output",

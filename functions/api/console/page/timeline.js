@@ -35,6 +35,8 @@ export function spansOf(events, now = null) {
         break;
       case "model-fallback": mark("mark", S.chat.fallback(event.from, event.to)); break;
       case "model-retry": mark("mark", S.chat.retried(event.reason)); break;
+      case "model-waiting": end(request, { retried: true }); mark("mark", S.chat.modelWaits(event.provider, event.until, event.error)); break;
+      case "redriven": mark("mark", S.chat.redriven); break;
       case "tools-left-out": mark("mark", S.chat.without(event.model, event.tools)); break;
       case "loop": mark("mark", S.chat.loop(event.steps, event.tools)); break;
       case "tool-execution-start": start(`tool ${event.tool_call_id}`, { kind: "tool", name: event.tool_name }); break;

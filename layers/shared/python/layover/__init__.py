@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from layover.values.prompt import Embedded
     from layover.values.runs.event import Event
     from layover.values.runs.model_settings import ModelSettings
+    from layover.values.runs.provider_wait import WaitingFor
     from layover.values.runs.run import ErrorInfo, FinishReason, Status
     from layover.values.runs.usage import Usage
     from layover.values.runs.views import Pending, Run
@@ -154,6 +155,7 @@ _HOME = {
         "ToolResultPart",
     ),
     "values.prompt": ("Embedded",),
+    "values.runs.provider_wait": ("WaitingFor",),
     "values.runs.run": ("ErrorInfo", "FinishReason", "Status"),
     "values.runs.views": ("Pending", "Run"),
     "values.thread": ("Thread",),
@@ -236,6 +238,7 @@ __all__ = [
     "ToolResult",
     "ToolResultPart",
     "Usage",
+    "WaitingFor",
     "WorkingMemory",
     "mcp",
     "secret",

@@ -736,6 +736,8 @@ class ModelError(RunFailed):
         super().__init__(message, type=type)
         self.status = status
         self.retry_after = retry_after
+        self.passes = False
+        """True if the same request may succeed later: the provider is away, or has no room now."""
         self.requests = 1
         """The requests that failed, repeats included."""
         self.code = ""

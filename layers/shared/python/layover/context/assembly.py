@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 from layover.context.fit import fit
 from layover.context.rendering import render_notices
@@ -57,6 +58,12 @@ def build_prompt(
 def model_of(agent: Agent, settings: Settings, run: RunMeta) -> str:
     """Return the model that answers a run: its own choice, else its agent's, else the deployment's."""
     return run.choice.model or agent.model or settings.model
+
+
+def patience_of(agent: Agent, settings: Settings) -> timedelta:
+    """Return the time for which the agent's runs wait for a provider that is away."""
+    own = agent.limits.provider_patience if agent.limits is not None else None
+    return settings.provider_patience if own is None else own
 
 
 def models_of(agent: Agent, settings: Settings, run: RunMeta) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from layover.declare.option_names import unknown_options, with_named_options
@@ -19,6 +20,8 @@ ARGS_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 """The JSON schema of limits that a person writes (`Limits.from_args`)."""
+MAX_PATIENCE = timedelta(days=30)
+"""The longest time for which a run waits for a provider."""
 STALE_STEPS = 4
 """Steps in a row without anything new, of a run whose agent says nothing else."""
 
@@ -44,6 +47,9 @@ class Limits:
         stale_steps: Steps in a row, at least 1, of which each call has been in the run before with the same
             result. Then the model is told; three such steps later the run ends with `loop`. The same error
             in three steps in a row ends it at once. None: no run ends so.
+        provider_patience: The time for which a run waits for a model's provider that is away: it pauses
+            without a process and goes on by itself, or fails with `ProviderAway`. 0: it fails at once. None:
+            one hour, and 0 in the author's own process (`generate`). 30 days at most.
 
     Raises:
         DefinitionError: If a value is not a limit.
@@ -84,6 +90,7 @@ class Limits:
     tool_calls: int | None = None
     on_reached: Literal["suspend", "fail"] = "suspend"
     stale_steps: int | None = STALE_STEPS
+    provider_patience: timedelta | None = None
 
     def __post_init__(self) -> None:
         checks.whole_or_none("Limits.tokens", self.tokens)
@@ -91,6 +98,10 @@ class Limits:
         if self.cost_usd is not None:
             checks.number("Limits.cost_usd", self.cost_usd, above=0)
         checks.whole_or_none("Limits.stale_steps", self.stale_steps)
+        patience = self.provider_patience
+        if patience not in (0, timedelta(0)):
+            patience = checks.duration("Limits.provider_patience", patience, most=MAX_PATIENCE)
+            object.__setattr__(self, "provider_patience", patience)
         checks.one_of("Limits.on_reached", self.on_reached, frozenset({"suspend", "fail"}))
 
     def as_args(self) -> dict[str, Any]:

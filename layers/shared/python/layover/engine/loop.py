@@ -54,8 +54,8 @@ class Loop:
             if self.state.meta.cancel:
                 return CANCELLED
             return await supervise(self._invocation, self._run())
-        except OutOfTime:
-            return Yielded()
+        except OutOfTime as out:
+            return Yielded(wait=out.wait)
         except Stopped:
             return CANCELLED
         except RunEnds as end:

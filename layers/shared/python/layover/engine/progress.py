@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.event import Event
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
 
 
@@ -38,9 +39,10 @@ class Suspended:
 @dataclass(frozen=True)
 class Yielded:
     """The run goes on in a fresh invocation: the time is up, or (`context`) its prompt has to be
-    compacted first."""
+    compacted first, or (`wait`) a model's provider is away until then."""
 
     context: bool = False
+    wait: ProviderWait | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,12 @@ class RunEnds(BaseException):
 
 
 class OutOfTime(BaseException):
-    """The invocation is about to be cut off, and the running work can be repeated."""
+    """This invocation does not go on with the work: it is about to be cut off, and the work can be repeated.
+    `wait`: or a model's provider is away."""
+
+    def __init__(self, wait: ProviderWait | None = None) -> None:
+        super().__init__()
+        self.wait = wait
 
 
 class Stopped(BaseException):

@@ -171,6 +171,11 @@ class RunState:
             **facts,
         )
 
+    def was_reopened_after(self, call: CallRecord) -> bool:
+        """Return whether the run had failed behind this record, and went on again."""
+        reopened_at = self.meta.reopened_at
+        return bool(reopened_at and call.settled_at and call.settled_at <= reopened_at)
+
     def calls_of(self, step: StepRecord) -> list[CallRecord]:
         """Return the step's calls in order; those without a record are planned."""
         parts = {p.tool_call_id: p for p in step.message.tool_calls}
@@ -209,6 +214,11 @@ class RunState:
     def below(self) -> Iterator[CallRecord]:
         """Yield the calls that have a record, at every depth."""
         return (c for c in self.calls.values() if c.key.startswith(self.path))
+
+    @property
+    def step_count(self) -> int:
+        """Count of the run's steps at every depth, whichever frame this is."""
+        return len(self._records.steps)
 
     def all_steps(self) -> list[StepRecord]:
         """Return the steps at every depth."""

@@ -177,7 +177,9 @@ def calls(*steps: Reply, text: str = "") -> Reply:
     return Reply(text=text, calls=requested, finish_reason="tool-calls", usage=USAGE)
 
 
-def fail(message: str = "The provider said no", *, status: int = 500) -> ModelError:
+def fail(
+    message: str = "The provider said no", *, status: int = 500, passes: bool = False
+) -> ModelError:
     """Return a step of a script: the error of a provider that refuses, or whose passing fault did not pass.
     The run fails, or asks its next model.
 
@@ -185,6 +187,7 @@ def fail(message: str = "The provider said no", *, status: int = 500) -> ModelEr
         message: The provider's own message.
         status: The HTTP status of its answer, which gives the error its type: 401 is an
             `AuthenticationError`.
+        passes: True if the provider is away: a run whose agent declares `Limits(provider_patience=)` pauses.
 
     Example:
         ```python
@@ -200,7 +203,9 @@ def fail(message: str = "The provider said no", *, status: int = 500) -> ModelEr
         assert [prompt.model for prompt in model.turns] == ["openai/a", "openai/b"]
         ```
     """
-    return ModelError(message, status=status, type=type_of(status))
+    error = ModelError(message, status=status, type=type_of(status))
+    error.passes = passes
+    return error
 
 
 def too_long(message: str = "maximum context length exceeded") -> ModelError:

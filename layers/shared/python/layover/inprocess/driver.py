@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -70,7 +71,10 @@ class InProcess:
     def __init__(self, runtime: Runtime, agent: Agent, bell: asyncio.Event) -> None:
         self._followers = Followers(runtime.journal, bell)
         self._aborts = AbortsHere(self._catch_up)
-        runtime = replace(runtime, aborts=self._aborts)
+        # Whoever calls `generate` waits for it, and has no timer that lets the run go on.
+        patience = {"provider_patience": timedelta(0)}
+        settings = runtime.settings.model_copy(update=patience)
+        runtime = replace(runtime, aborts=self._aborts, settings=settings)
         if runtime.background is None:
             runtime = replace(runtime, background=InThisProcess(runtime))
         self._runtime = runtime

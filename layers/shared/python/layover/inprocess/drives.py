@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -102,6 +103,8 @@ class Drives:
             if answer == "compact":
                 request = CompactPayload(**{**payload.model_dump(), "op": NOW})
                 await compact(self._runtime, request)
+            elif answer == "away":
+                await self._runtime.clock.sleep(timedelta(seconds=turn_result["pause_s"]))
             elif answer == "left" and await self._is_next(owner, run_id):
                 continue
             elif answer != "yielded":

@@ -383,6 +383,12 @@ class RunCommands(Protocol):
         records the time (`redriven_at`)."""
         ...
 
+    async def reopen(self, run: RunMeta, head: ThreadHead, step: int) -> int | None:
+        """Let a run that failed go on with this step: it has its thread again, all its attempts and a next
+        execution, whose number is returned: the caller starts it. None: the run or its thread has changed
+        since it was read."""
+        ...
+
     async def spend(
         self,
         owner: str,

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from layover.values.message import Message
 from layover.values.runs.event import Event
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import (
     CallRecord,
     Outcome,
@@ -143,6 +144,10 @@ class RunLog(Protocol):
     async def wait_for_compaction(self, index: int) -> None:
         """Record that the run yields for its compaction before step `index`, with the events emitted so far.
         It waits only once for each step."""
+        ...
+
+    async def pause(self, wait: ProviderWait, *events: Event) -> None:
+        """Record that the run waits for a provider that is away."""
         ...
 
     async def open_calls(

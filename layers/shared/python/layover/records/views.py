@@ -37,6 +37,7 @@ def run_view(snapshot: RunSnapshot, agents: Agents | None = None) -> Run:
         usage=usage_at(snapshot.steps, calls),
         model=meta.model or last_model(steps),
         error=meta.error,
+        waiting_for=snapshot.waiting_for,
         input=input_of(snapshot),
         children=_children(snapshot, calls, "", waits),
         created_at=meta.created_at,

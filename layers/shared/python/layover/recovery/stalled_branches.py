@@ -30,9 +30,11 @@ async def check_branches(
 
 
 async def is_busy(runtime: Runtime, run: RunMeta) -> bool:
-    """Return whether a process is at work on the run, or the operator has stopped everything."""
+    """Return whether a process is at work on the run, it pauses, or the operator has stopped everything."""
     now = await runtime.journal.runs.get(run.owner, run.id)
-    return now is None or not now.at_rest or await runtime.allowance.stopped()
+    if now is None or not now.at_rest or now.pauses_until(runtime.clock.now()) is not None:
+        return True
+    return await runtime.allowance.stopped()
 
 
 async def _check_branch(

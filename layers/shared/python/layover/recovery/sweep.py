@@ -186,8 +186,10 @@ async def _ensure_driven(runtime: Runtime, run: RunMeta, due: DueCheck, swept_at
                 return "driven"
             await runtime.callbacks.stop(run.execution, "its history is long")
             return await _replace_execution(runtime, run)
-        is_calm = run.shown_status is Status.SUSPENDED and not run.decided and not owed
-        latest = _first(abandoned_at, remind_at)
+        pauses_until = run.pauses_until(runtime.clock.now())
+        is_idle = run.shown_status is Status.SUSPENDED or pauses_until is not None
+        is_calm = is_idle and not run.decided and not owed
+        latest = _first(abandoned_at, remind_at, pauses_until)
         await _reschedule(runtime, due, paid, calm=CALM if is_calm else 1, latest=latest)
         return "driven"
     return await _replace_lost(runtime, run, due, paid)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from layover.runs.finish import end_run, head_now, save_unsaved, thread_of
 from layover.runs.load_turn import agent_of, load_turn_input
 from layover.runs.resume import resume
 from layover.runtime import Runtime
+from layover.values.runs.event import ModelWaiting
 from layover.values.runs.payload import (
     MemoryWork,
     ResumePayload,
@@ -34,16 +36,24 @@ from layover.values.runs.payload import (
     TurnPayload,
     WaitingCall,
 )
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import Phase, RunMeta, Status
 from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
 TurnResult = Mapping[str, Any]
-"""The facts of a turn for the state machine. `status`: suspended | yielded | compact | paused | over | left;
-`waiting`: the waiting calls; `next`: the transition to take; `call`: the waiting call, if there is only one.
-Executions that began before `next` existed use `status`."""
-_NEXT_STATES = {"yielded": "turn", "compact": "compact", "paused": "pause", "left": "done"}
+"""The facts of a turn for the state machine. `status`: suspended | yielded | compact | paused | away | over |
+left; `waiting`: the waiting calls; `next`: the transition to take; `call`: the waiting call, if there is only
+one; `pause_s`: seconds until the next turn, if a provider is away. Executions that began before `next`
+existed use `status`."""
+_NEXT_STATES = {
+    "yielded": "turn",
+    "compact": "compact",
+    "paused": "pause",
+    "away": "away",
+    "left": "done",
+}
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> TurnResult:
@@ -165,6 +175,8 @@ async def _advance(
         return await _take_back(runtime, log)
     if isinstance(progress, Suspended):
         return await _wait(runtime, payload, meta, progress, is_aside=is_aside)
+    if isinstance(progress, Yielded) and progress.wait is not None:
+        return await _pause(runtime, payload, log, progress.wait)
     if isinstance(progress, Yielded):
         # The run goes on in a fresh invocation, and after many of them in a fresh execution (a history has a
         # limit).
@@ -213,6 +225,24 @@ async def _wait(
         await hand_on(runtime, meta.owner, meta.thread_id)
     now = runtime.clock.now()
     return _result("suspended", [waiting_call(c, now) for c in progress.waiting])
+
+
+async def _pause(
+    runtime: Runtime, payload: RunPayload, log: RunLog, wait: ProviderWait
+) -> TurnResult:
+    """Return the pause of a run whose provider is away. It has all its attempts again, and rests: a cancel
+    ends it at once. If this execution's history is full, a fresh one asks at once."""
+    now = runtime.clock.now()
+    facts = wait.shown.model_dump()
+    await log.pause(wait, ModelWaiting(at=now, attempt=wait.attempt, **facts))
+    logger.warning(
+        "the run waits for its provider",
+        extra={"run_id": payload.run_id, "provider": wait.provider, "cause": wait.error},
+    )
+    epoch = log.snapshot.meta.epoch
+    if not await room_for(runtime, payload, PAUSE_EVENTS, fresh=True, rests=epoch):
+        return _result("left")
+    return _result("away", pause_s=math.ceil((wait.until - now).total_seconds()))
 
 
 def _is_aside(head: ThreadHead, meta: RunMeta) -> bool:
@@ -285,6 +315,8 @@ def _result(
     status: str,
     waiting: Sequence[WaitingCall] = (),
     memory: MemoryWork = MemoryWork.NOTHING,
+    *,
+    pause_s: int = 0,
 ) -> TurnResult:
     only = waiting[0] if len(waiting) == 1 else None
     if status == "over":
@@ -295,4 +327,5 @@ def _result(
         way = _NEXT_STATES[status]
     items = [item.model_dump() for item in waiting]
     call = items[0] if only else None
-    return {"status": status, "waiting": items, "call": call, "next": way}
+    facts = {"status": status, "waiting": items, "call": call, "next": way}
+    return {**facts, "pause_s": pause_s}

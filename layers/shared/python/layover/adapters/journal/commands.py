@@ -378,6 +378,46 @@ class TableRunCommands:
         driven = Update(pk, META, set=changes, add={"epoch": 1}, when=is_driver)
         return None if await change_once(self._table, driven, self._dice) is None else n
 
+    async def reopen(self, run: RunMeta, head: ThreadHead, step: int) -> int | None:
+        """See `ports.RunCommands`."""
+        keys, now = Keys(run.owner), self._clock.now()
+        folder = keys.bodies(run.thread_id, run.id)
+        log = EventLog(self._backing, keys, run.id, folder)
+        opens_log = await log.reopening(now, step)
+        if opens_log is None:
+            return None
+        n = run.n + 1
+        goes_on = {
+            **next_execution(run.id, n, Phase.TURN),
+            **dict.fromkeys(("outcome", "expires", "cancel", "loose_at")),
+            "status": Status.RUNNING.value,
+            "attempts": 0,
+            "updated_at": rfc3339(now),
+            "redriven_at": rfc3339(now),
+            "reopened_at": rfc3339(now),
+            "gsi2pk": keys.watch(run.id),
+            "gsi2sk": rfc3339(now),
+        }
+        as_it_failed = all_of(
+            Equals("status", Status.FAILED.value),
+            Equals("epoch", run.epoch),
+            Equals("n", run.n),
+            Missing("saved"),
+            Missing("unplaced"),
+        )
+        is_free = all_of(
+            as_read(head), Missing("queue"), same("leaf_id", head.leaf_id), Missing("deleted")
+        )
+        takes = {"active_run": run.id, "updated_at": rfc3339(now)}
+        meta = Update(keys.run(run.id), META, set=goes_on, add={"epoch": 1}, when=as_it_failed)
+        thread = Update(keys.thread(head.id), HEAD, set=takes, when=is_free)
+        actions: list[Action] = [meta, thread, opens_log]
+        try:
+            await self._table.transact(actions, self._dice.hex(16))
+        except TransactionFailed:
+            return None
+        return n
+
     async def spend(
         self,
         owner: str,

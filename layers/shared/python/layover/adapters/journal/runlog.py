@@ -57,6 +57,7 @@ from layover.values.message import Message
 from layover.values.runs.audit import AuditRow
 from layover.values.runs.debts import WAKE_CUT, Debt, DebtKind
 from layover.values.runs.event import Event
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import (
     CallRecord,
     CallState,
@@ -209,6 +210,11 @@ class TableRunLog:
         """Journal that the run yields for its compaction before step `index`."""
         before = self._snapshot.meta.compacted_for
         await self._writer.write([self._meta({"compacted_for": index, "compacted_before": before})])
+
+    async def pause(self, wait: ProviderWait, *events: Event) -> None:
+        """Journal that the run waits for a provider that is away."""
+        changes = {"away": wait.model_dump_json(), "updated_at": rfc3339(self._clock.now())}
+        await self._writer.write([self._meta(changes)], events)
 
     async def open_calls(
         self, calls: Sequence[CallRecord], *events: Event, heard: int | None = None

@@ -18,6 +18,7 @@ from layover.errors import RunFailed
 from layover.values.message import NOTICE, DataPart, Message, Role, TextPart
 from layover.values.runs.child import ChildResult
 from layover.values.runs.hooked import with_failure
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import CallRecord
 
 _CLOSING = re.compile(rf"<(?=\s*/?\s*{NOTICE})", re.IGNORECASE)
@@ -78,6 +79,13 @@ class Background:
             if error is not None and not isinstance(error, OutOfTime):
                 raise error
         return not any(errors)
+
+    @property
+    def wait(self) -> ProviderWait | None:
+        """The wait of a sub-agent whose provider is away; None: another has to go on at once."""
+        errors = [task.exception() for task in self._tasks.values() if task.done()]
+        waits = [error.wait for error in errors if isinstance(error, OutOfTime)]
+        return None if None in waits else next(iter(waits), None)
 
     def is_done(self) -> bool:
         """Return whether all sub-agents are done."""

@@ -74,7 +74,8 @@ class Frame:
                 # The rest is in the order in which the state machine has to learn of it. Work that was cut
                 # short needs a fresh invocation, even if calls wait as well; they will still be waiting then.
                 if not in_time:
-                    return progress if isinstance(progress, Yielded) else Yielded()
+                    yielded = Yielded(wait=background.wait)
+                    return progress if isinstance(progress, Yielded) else yielded
                 if not isinstance(progress, Over):
                     return progress
                 if not background.is_done():

@@ -25,6 +25,7 @@ from layover.engine.models.hook_questions import ask_for_hook
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.text_calls import with_meant_names, with_text_call
 from layover.engine.models.unused_replies import priced
+from layover.engine.progress import OutOfTime
 from layover.engine.prompter import InputTooLong, Prompter
 from layover.engine.tools.calls import Calls
 from layover.engine.work import RunWork
@@ -78,7 +79,7 @@ class ModelStep:
         self._day = DayRoom(work)
 
     async def make(self) -> StepRecord:
-        """Call the model for the next step, and journal its answer."""
+        """Call the model for the next step, and journal its answer. Raises RunFailed, OutOfTime."""
         index, key = self._state.next_key()
         clock = self._runtime.clock
         self._work.emit(TurnStart(at=clock.now(), step=index))
@@ -110,7 +111,7 @@ class ModelStep:
         async with self._day.released():
             try:
                 models_reply = await self._complete(around, requests)
-            except RunFailed:
+            except (RunFailed, OutOfTime):
                 self._work.emit(*requests.told)
                 raise
             # Hooks come before the record: the journal has the reply as they changed or rejected it, and a

@@ -10,7 +10,7 @@ from layover.declare.tools.options import Delegate
 from layover.engine.frames.briefing import make_briefing
 from layover.engine.frames.node_history import newest_of, remember_call
 from layover.engine.outcomes import Ready, Settled
-from layover.engine.progress import OutOfTime, Over, Progress, Suspended
+from layover.engine.progress import OutOfTime, Over, Progress, Suspended, Yielded
 from layover.engine.state import RunState
 from layover.engine.work import RunWork
 from layover.errors import RetryableError, RunFailed
@@ -66,7 +66,7 @@ class NestedRuns:
         if isinstance(progress, Suspended):
             return None
         if not isinstance(progress, Over):
-            raise OutOfTime
+            raise OutOfTime(progress.wait if isinstance(progress, Yielded) else None)
         if delegate.memory:
             await remember_call(self._runtime, agent, state, progress)
         return self._answered(agent, state, call.child, progress)

@@ -57,13 +57,15 @@ class FrameHooks:
     def journaled(self, kind: Kind) -> list[Any]:
         """Return the answers that were journaled before the next step, and are stored with it
         (docs/hooks.md#stored)."""
-        _, key = self.work.state.next_key()
+        state = self.work.state
+        _, key = state.next_key()
         return [
             call.result
-            for call in self.work.state.calls.values()
+            for call in state.calls.values()
             if call.tool_name == HOOKS_TOOL
             and call.key.startswith(f"{key}#CALL#")
             and call.args == {"point": kind}
+            and not (kind == "at_end" and state.was_reopened_after(call))
         ]
 
     async def keep(self, kind: Kind, answers: dict[str, Any]) -> None:

@@ -33,6 +33,7 @@ from layover.engine.models.refused_content import (
 )
 from layover.engine.models.reply_events import CallNames, ReplyEvents
 from layover.engine.models.unused_replies import UnusedReplies
+from layover.engine.progress import OutOfTime
 from layover.engine.prompter import Prompter
 from layover.engine.tools.search import uses_search
 from layover.engine.work import RunWork
@@ -100,6 +101,8 @@ class StepRequests:
         self.windows: dict[str, int] = {}
         """The windows that refusals taught, by the names of models."""
         self._is_filtered = False
+        self._faults: list[tuple[str, ModelError]] = []
+        """By name: the models that were given up, and why."""
         self.offered: frozenset[str] = frozenset()
         """Tools of the request as it was sent. A model may name others: it remembers them, or guesses."""
 
@@ -110,7 +113,7 @@ class StepRequests:
 
     async def ask(self) -> Reply:
         """Return the reply to the step's prompt, as hooks change it, or that of a hook in the model's place.
-        Raises the last model's ModelError, and RunFailed."""
+        Raises the last model's ModelError, RunFailed, and OutOfTime if a provider is away."""
         while True:
             request = await self._request()
             if isinstance(request, InPlace):
@@ -218,7 +221,8 @@ class StepRequests:
         self._plan = replace(self._plan, trial=trial)
 
     def _recover(self, problem: ModelError, request: Prompt) -> None:
-        """Change the plan after a request that failed. Raises the ModelError of which the step fails."""
+        """Change the plan after a request that failed. Raises the ModelError of which the step fails;
+        OutOfTime if the run pauses, since a provider is away."""
         failed, reason = self._plan, cause(self._plan, problem)
         facts = self._facts
         if isinstance(reason, ContextLengthExceeded):
@@ -230,8 +234,13 @@ class StepRequests:
             facts = facts._replace(window=self._lesson.begin(problem, facts.size))
         plan = recovered(failed, problem, facts)
         if plan is None or (self._left <= 0 and not plan.is_filtered):
-            raise reason
+            # Most runs meet no provider that is away.
+            from layover.engine.models.away import paused
+
+            self._faults.append((self._models[failed.model], reason))
+            raise OutOfTime(paused(self._work, self._faults)) from reason
         if plan.model != failed.model:
+            self._faults.append((self._models[failed.model], reason))
             index, _ = self._work.state.next_key()
             self.told.append(
                 ModelFallback(

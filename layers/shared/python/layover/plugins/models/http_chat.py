@@ -15,6 +15,7 @@ from layover.clock import loop_time
 from layover.context.tokens import estimate, total_tokens
 from layover.errors import ModelError
 from layover.plugins.models import makers, wire
+from layover.plugins.models.circuit import Circuit
 from layover.plugins.models.endpoint import Transport, broken, json_or_text, read
 from layover.plugins.models.faults import (
     ProviderFault,
@@ -111,6 +112,8 @@ class HttpChat(ChatModel):
         """Fields that this provider has refused."""
         self._refused: dict[str, frozenset[str]] = {}
         """Settings that a model has refused, by model."""
+        self._circuits: dict[str, Circuit] = {}
+        """By model: whether it is away."""
         self._said: set[tuple[str, frozenset[str]]] = set()
         """Settings that were not sent, by who takes none of them."""
 
@@ -249,6 +252,8 @@ class HttpChat(ChatModel):
         path = self._path(prompt, stream=streams)
         body = wire.encode(request)
         name = self._name(prompt)
+        if (circuit := self._circuits.get(name)) is None:
+            circuit = self._circuits[name] = Circuit()
 
         async def attempt() -> Reply:
             if streams:
@@ -262,7 +267,7 @@ class HttpChat(ChatModel):
             await send_deltas(on_delta, Delta(kind="restart") if fault.started else again)
 
         try:
-            return await retrying(attempt, self._sleep, requests, restart)
+            return await retrying(attempt, self._sleep, requests, circuit, restart)
         except ProviderFault as fault:
             fault.name_provider(self.base_url, name)
             raise fault.error from fault.__cause__

@@ -13,6 +13,7 @@ from layover.errors import (
     LayoverError,
     ModelError,
 )
+from layover.plugins.models.circuit import Circuit
 from layover.plugins.models.endpoint import json_or_text
 from layover.plugins.models.faults import (
     NETWORK,
@@ -58,10 +59,12 @@ class OwnModel(ChatModel):
         try:
             if not repeats:
                 return await attempt()
-            reply = await retrying(attempt, self._sleep, requests, restart)
+            reply = await retrying(attempt, self._sleep, requests, Circuit(), restart)
         except ProviderFault as fault:
             if repeats:
                 fault.error.requests = requests.made
+            else:
+                fault.error.passes = fault.is_transient
             raise fault.error from fault.__cause__
         return reply.model_copy(update={"requests": requests.made})
 

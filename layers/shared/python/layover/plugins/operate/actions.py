@@ -14,7 +14,8 @@ from layover.errors import (
     RetryableError,
 )
 from layover.plugins.operate.views import timeline_of
-from layover.records.deeds import Deed, as_operator
+from layover.ports import RunFilter
+from layover.records.deeds import Deed, as_operator, is_operator
 from layover.records.runs import meta_of, snapshot_of
 from layover.records.views import run_view
 from layover.recovery.redrive import redrive
@@ -23,10 +24,12 @@ from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
 from layover.values.runs.operated import OperatedTimeline
 from layover.values.runs.operations import OperationKind
-from layover.values.runs.run import RunMeta
+from layover.values.runs.run import RunMeta, Status
 from layover.values.runs.views import Run
 from layover.values.text import sanitise
 
+MAX_REDRIVEN = 1_000
+"""Failed runs that one request redrives."""
 MAX_AT_ONCE = 16
 """Runs that one request works on side by side. A cancel may take two seconds."""
 _NO_RUN = "there is no such run"
@@ -87,10 +90,33 @@ async def read_run(
 
 
 async def redrive_run(runtime: Runtime, actor: Actor, run_id: str) -> Run:
-    """Let a run of the actor's, who is an operator, go on in a fresh execution. Raises as `redrive`."""
+    """Let a run of the actor's go on in a fresh execution: any run of an operator's, else one that failed.
+    Raises as `redrive`."""
     run = await meta_of(runtime, actor.owner, run_id)
-    deed = Deed(OperationKind.REDRIVE, run)
-    return await as_operator(runtime, actor, deed, lambda: redrive(runtime, run.owner, run.id))
+    if is_operator(runtime, actor):
+        deed = Deed(OperationKind.REDRIVE, run)
+        return await as_operator(runtime, actor, deed, lambda: redrive(runtime, run.owner, run.id))
+    if run.status is not Status.FAILED:
+        status = run.shown_status.value
+        raise Conflict(f"the run is {status}: its owner redrives runs that failed", run_id=run.id)
+    return await redrive(runtime, run.owner, run.id)
+
+
+async def redrive_failed(
+    runtime: Runtime, actor: Actor, only: RunFilter, reason: str | None = None
+) -> dict[str, LayoverError | None]:
+    """Redrive the failed runs that pass a filter, the newest first and `MAX_REDRIVEN` at most. Return the
+    error of each that was refused; None: it goes on."""
+    ids: list[str] = []
+    cursor: str | None = None
+    while len(ids) < MAX_REDRIVEN:
+        page = await runtime.journal.overview.page(only, MAX_REDRIVEN - len(ids), cursor)
+        ids += [facts.id for facts in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    outcomes = await act_on(runtime, actor, OperationKind.REDRIVE, ids, reason)
+    return dict(zip(ids, outcomes, strict=True))
 
 
 Effect = Callable[[Runtime, Actor, RunMeta, str | None], Awaitable[None]]

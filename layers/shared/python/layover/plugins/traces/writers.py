@@ -40,7 +40,7 @@ class TracedLog:
         self.pay, self.flush, self.wait = log.pay, log.flush, log.wait
         self.has_begun, self.end_step, self.redefine = log.has_begun, log.end_step, log.redefine
         self.take_thread, self.wait_for_thread = log.take_thread, log.wait_for_thread
-        self.wait_for_compaction = log.wait_for_compaction
+        self.wait_for_compaction, self.pause = log.wait_for_compaction, log.pause
         self.new_messages, self.cancel_requested = log.new_messages, log.cancel_requested
 
     @property

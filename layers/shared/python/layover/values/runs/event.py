@@ -110,6 +110,29 @@ class ModelRetry(BaseEvent):
     """The type of its error, such as `RateLimitError`."""
 
 
+class ModelWaiting(BaseEvent):
+    """A model's provider is away. The run pauses without a process, and goes on by itself."""
+
+    type: Literal["model-waiting"] = "model-waiting"
+    provider: str
+    """As the model's name begins with it: `openai`, `bedrock`."""
+    until: Time
+    """The time at which it is asked again."""
+    error: str
+    """The type of its last error, such as `InternalServerError`."""
+    attempt: int
+    """The number of this pause behind the newest step, from 1."""
+
+
+class Redriven(BaseEvent):
+    """A run that had failed goes on. In its log, this and a `turn-start` have the places of the `error` and
+    the `finish`, which whoever followed it then has read."""
+
+    type: Literal["redriven"] = "redriven"
+    error: ErrorInfo
+    """The failure that the run goes on from."""
+
+
 class TextDelta(BaseEvent):
     """More text of the answer."""
 
@@ -395,6 +418,8 @@ Event = Annotated[
     | TurnStart
     | ModelFallback
     | ModelRetry
+    | ModelWaiting
+    | Redriven
     | ToolsLeftOut
     | LoopEvent
     | TextDelta
@@ -428,6 +453,8 @@ of a sub-agent, `agent_path` and `parent_tool_call_id`. A newer release may add 
 - `turn-start`: a step begins, or begins again: drop what its deltas said.
 - `model-fallback`: a model did not answer, and the step asks the next one.
 - `model-retry`: a model's provider did not answer, and is asked again after a pause.
+- `model-waiting`: a model's provider is away. The run pauses, and goes on by itself.
+- `redriven`: a run that had failed goes on.
 - `tools-left-out`: a model's provider refuses tools by name, and the run goes on without them.
 - `loop`: the agent made the same calls with the same results in so many steps, and ends.
 - `text-delta`, `reasoning-delta`, `tool-call-delta`: more of the answer, the thoughts, a call's arguments.

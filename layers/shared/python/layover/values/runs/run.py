@@ -19,6 +19,7 @@ from layover.values.note import Note
 from layover.values.runs.child import ChildRun
 from layover.values.runs.hooked import HookedCall, HookReply
 from layover.values.runs.model_settings import RunChoice
+from layover.values.runs.provider_wait import ProviderWait, WaitingFor
 from layover.values.runs.served import ServedTools
 from layover.values.runs.status import ErrorInfo as ErrorInfo
 from layover.values.runs.status import FinishReason as FinishReason
@@ -453,6 +454,8 @@ class RunMeta(Value):
     """True if approvers other than its owner find it by its id."""
     redriven_at: Time | None = None
     """The time at which an operator last started an execution."""
+    reopened_at: Time | None = None
+    """The time at which it last went on after it had failed."""
     lost_at: Time | None = None
     """The time at which the sweeper first saw no execution that drives the run."""
     compacted_for: int = 0
@@ -496,6 +499,8 @@ class RunMeta(Value):
     process that traces notes it."""
     traceparent: str | None = None
     """The W3C trace context of the request that started the run."""
+    away: ProviderWait | None = None
+    """Its last wait for a provider that was away."""
 
     @property
     def began(self) -> bool:
@@ -521,6 +526,11 @@ class RunMeta(Value):
         waits = bool(self.waiting) and not self.decided and not self.cancel
         return self.status is Status.RUNNING and self.at_rest and waits
 
+    def pauses_until(self, now: datetime) -> datetime | None:
+        """Return the end of the pause that the run is in, since a provider is away; None: it is in none."""
+        wait = self.away
+        return wait.until if wait is not None and self.at_rest and wait.until > now else None
+
     @property
     def shown_status(self) -> Status:
         """The status that callers see."""
@@ -541,6 +551,13 @@ class RunSnapshot(Value):
     said: tuple[Message, ...] = ()
     """Messages that the run was sent after its input, oldest first. Their place in the thread is decided by
     the step that reads them."""
+
+    @property
+    def waiting_for(self) -> WaitingFor | None:
+        """The wait that the run goes on from by itself; None: it does not wait so."""
+        wait = self.meta.away
+        is_on = wait is not None and wait.steps == len(self.steps)
+        return wait.shown if wait and is_on and self.meta.status is Status.RUNNING else None
 
     def call(self, key: str) -> CallRecord | None:
         """Return the record of a call; None if it was only planned."""

@@ -9,6 +9,7 @@ from layover.values.base import Json, Time, Value, is_none
 from layover.values.decision import DecisionNote, Denial, PendingApproval, Risk, Vote
 from layover.values.message import Message
 from layover.values.runs.feedback import Feedback
+from layover.values.runs.provider_wait import WaitingFor
 from layover.values.runs.run import CallRecord, SuspensionKind
 from layover.values.runs.status import ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
@@ -235,6 +236,8 @@ class Run(Value):
         usage: Tokens and cost so far, those of sub-agents included.
         model: The model that answered last; None before the first answer.
         error: The reason for a failure; None: it did not fail.
+        waiting_for: The `provider` that is away, `until` when the run pauses, and the type of its last
+            `error`; None: the run does not pause.
         input: The user's message that it answers.
         children: The runs of its sub-agents, in the order of their calls, unfinished ones included.
         created_at: The time at which it was accepted, in UTC.
@@ -279,6 +282,11 @@ class Run(Value):
     usage: Usage = Usage()
     model: str | None = None
     error: ErrorInfo | None = None
+    waiting_for: WaitingFor | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="The provider that is away, while the run pauses for it and goes on by itself.",
+    )
     input: Message
     children: tuple["Run", ...] = ()
     created_at: Time

@@ -159,6 +159,7 @@ def run_from(
             "owner": owner,
             "input": input_from(item, body),
             "choice": RunChoice.model_validate_json(item.get("choice") or "{}"),
+            "away": json.loads(item.get("away") or "null"),
             "records_expire_at": _from_seconds(item.get("records_expire")),
         }
     )

@@ -129,6 +129,12 @@ class Answer:
         self._terminal.note(f"{_path(change.frame)}{what}")
 
     @show_change.register
+    def _await_model(self, change: changes.ModelAwaited) -> None:
+        event: Any = change.event
+        what = f"{event.provider} is away ({event.error}): it is asked again at {event.until:%H:%M:%S} UTC"
+        self._terminal.note(what, "yellow")
+
+    @show_change.register
     def _spare_model(self, change: changes.ModelSpared) -> None:
         event: Any = change.event
         what = (

@@ -47,6 +47,8 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.OutputGrew: "the text of the output is streamed, and the end has the output",
     changes.ModelChanged: "the protocol has no models",
     changes.ModelAskedAgain: "the protocol has no models",
+    changes.ModelAwaited: "the protocol has no models",
+    changes.RunGoesOn: "who follows it has not read that it failed",
     changes.ToolsRefused: "the protocol has no models",
     changes.LoopEnded: "the end has the reason",
     changes.AgentChanged: "the conversation goes on at the same address",

@@ -16,6 +16,8 @@ from layover.values.runs.event import (
     LoopEvent,
     ModelFallback,
     ModelRetry,
+    ModelWaiting,
+    Redriven,
     ToolCallApproval,
     ToolCallDecided,
     ToolsLeftOut,
@@ -269,6 +271,20 @@ class ModelAskedAgain(NamedTuple):
     event: ModelRetry
 
 
+class ModelAwaited(NamedTuple):
+    """A model's provider is away: the run pauses, and goes on by itself."""
+
+    frame: FrameView
+    event: ModelWaiting
+
+
+class RunGoesOn(NamedTuple):
+    """A run that had failed goes on."""
+
+    frame: FrameView
+    event: Redriven
+
+
 class ToolsRefused(NamedTuple):
     """A model's provider refuses tools by name, and the run goes on without them."""
 
@@ -349,6 +365,8 @@ Change = (
     | CallSettled
     | ModelChanged
     | ModelAskedAgain
+    | ModelAwaited
+    | RunGoesOn
     | ToolsRefused
     | LoopEnded
     | AgentChanged

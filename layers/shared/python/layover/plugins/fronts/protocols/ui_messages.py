@@ -47,6 +47,8 @@ PASSED_OVER: dict[type[Change], str] = {
     changes.OutputGrew: "the text of the output is streamed, and the client parses it",
     changes.ModelChanged: "the end names the model",
     changes.ModelAskedAgain: "the answer is not over: the client goes on waiting",
+    changes.ModelAwaited: "the answer is not over: the client goes on waiting",
+    changes.RunGoesOn: "who follows it has not read that it failed",
     changes.ToolsRefused: "a matter of authors",
     changes.LoopEnded: "the end says why it ends",
     changes.AgentChanged: "the conversation goes on at the same address",

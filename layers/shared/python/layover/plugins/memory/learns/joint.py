@@ -41,6 +41,8 @@ class JointAnswers:
 
     by_task: dict[str, PartAnswer]
     usage: tuple[StepUsage, ...] = ()
+    is_away: bool = False
+    """True if a model's provider is away: the same request may succeed later."""
 
 
 async def ask_for_parts(
@@ -58,28 +60,31 @@ async def ask_for_parts(
             if not _may_pass_in_parts(error):
                 _warn(meta, error, *parts)
                 failure = PartAnswer("", prompt.model)
-                return JointAnswers({part.task: failure for part in parts})
+                no_answers = {part.task: failure for part in parts}
+                return JointAnswers(no_answers, is_away=_passes(error))
         else:
             usage.append(usage_row(runtime, meta, TASK, reply))
             lists = _lists(reply.text, parts)
             model = reply.model or prompt.model
             answers = {t: PartAnswer(text, model, is_joint=True) for t, text in lists.items()}
+    is_away = False
     for part in parts:
-        if part.task not in answers:
-            answers[part.task] = await _ask_alone(runtime, agent, meta, part, usage)
-    return JointAnswers(answers, tuple(usage))
+        if part.task in answers:
+            continue
+        try:
+            reply = await ask(runtime, agent, meta, part.alone)
+        except LayoverError as error:
+            _warn(meta, error, part)
+            answers[part.task] = PartAnswer("", part.alone.model)
+            is_away = is_away or _passes(error)
+        else:
+            usage.append(usage_row(runtime, meta, part.task, reply))
+            answers[part.task] = PartAnswer(reply.text, reply.model or part.alone.model)
+    return JointAnswers(answers, tuple(usage), is_away)
 
 
-async def _ask_alone(
-    runtime: Runtime, agent: Agent, meta: RunMeta, part: Part, usage: list[StepUsage]
-) -> PartAnswer:
-    try:
-        reply = await ask(runtime, agent, meta, part.alone)
-    except LayoverError as error:
-        _warn(meta, error, part)
-        return PartAnswer("", part.alone.model)
-    usage.append(usage_row(runtime, meta, part.task, reply))
-    return PartAnswer(reply.text, reply.model or part.alone.model)
+def _passes(error: LayoverError) -> bool:
+    return isinstance(error, ModelError) and error.passes
 
 
 def _lists(text: str, parts: Sequence[Part]) -> dict[str, str]:

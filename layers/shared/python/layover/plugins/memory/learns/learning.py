@@ -20,6 +20,8 @@ class Learning:
     facts: ExtractedFacts = field(default_factory=lambda: ExtractedFacts({}, []))
     entries: EpisodicExtraction | None = None
     usage: tuple[StepUsage, ...] = ()
+    is_away: bool = False
+    """True if a model's provider is away: the same may be learned later."""
 
 
 async def learn(runtime: Runtime, agent: Agent, snapshot: RunSnapshot) -> Learning:
@@ -38,4 +40,4 @@ async def learn(runtime: Runtime, agent: Agent, snapshot: RunSnapshot) -> Learni
     answers = await ask_for_parts(runtime, agent, snapshot.meta, parts)
     if entries is not None:
         await entries.read(answers.by_task["extractor"])
-    return Learning(facts.read(answers.by_task), entries, answers.usage)
+    return Learning(facts.read(answers.by_task), entries, answers.usage, answers.is_away)

@@ -11,6 +11,7 @@ from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
 from layover.errors import ConfigurationError
 from layover.plugins.models.bedrock.endpoint import bedrock_endpoint
+from layover.plugins.models.circuit import Circuit
 from layover.plugins.models.endpoint import Endpoint
 from layover.plugins.models.faults import ProviderFault, invalid, not_configured
 from layover.plugins.models.retrying import Requests, Sleep, retrying
@@ -47,6 +48,7 @@ class BedrockEmbedder:
         self._aws = aws
         self._make_client = make_client
         self._sleep = sleep
+        self._circuit = Circuit()
 
     @cached_property
     def _endpoint(self) -> Endpoint:
@@ -71,7 +73,9 @@ class BedrockEmbedder:
         # Titan refuses an empty text.
         body = json.dumps({"inputText": text[:MAX_CHARACTERS] or " "}).encode()
         async with limit:
-            return await retrying(partial(self._invoke, body), self._sleep, Requests())
+            return await retrying(
+                partial(self._invoke, body), self._sleep, Requests(), self._circuit
+            )
 
     async def _invoke(self, body: bytes) -> tuple[list[float], Usage]:
         try:

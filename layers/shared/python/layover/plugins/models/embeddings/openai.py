@@ -8,6 +8,7 @@ from typing import Any
 
 from layover.adapters.http.client import MakeClient
 from layover.adapters.http.direct import DirectClient
+from layover.plugins.models.circuit import Circuit
 from layover.plugins.models.endpoint import Endpoint, Key, bearer, json_or_text
 from layover.plugins.models.faults import ProviderFault, invalid
 from layover.plugins.models.openai_chat import OPENAI_BASE_URL
@@ -44,6 +45,7 @@ class OpenAIEmbedder:
         url = base_url or OPENAI_BASE_URL
         self._endpoint = Endpoint(url, bearer(api_key), make_client=make_client)
         self._sleep = sleep
+        self._circuit = Circuit()
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """One vector for each text, in order, in as few requests as the provider allows. Raises
@@ -53,7 +55,9 @@ class OpenAIEmbedder:
         try:
             for batch in _batches(texts):
                 request = partial(self._request, batch)
-                batch_vectors, usage = await retrying(request, self._sleep, Requests())
+                batch_vectors, usage = await retrying(
+                    request, self._sleep, Requests(), self._circuit
+                )
                 vectors += batch_vectors
                 usages.append(usage)
         except ProviderFault as fault:
