@@ -11,6 +11,6 @@ with collector_at_rest():
 
 
 @wiring.with_logging
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """`{owner, run_id}` -> `{status, pause_s}`."""
+def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
+    """`{owner, run_id}` -> `{status}`."""
     return wiring.run(extract(wiring.runtime(), RunPayload.model_validate(event)))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.session import get_session
 
+from layover.errors import ProviderAway
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, SETTLE_EVENTS
 from layover.runs.turn import _result
 from layover.values.deployment.settings import Settings
@@ -135,14 +136,15 @@ def test_states_all_stands_alone_and_last(task: dict[str, Any]) -> None:
 @each_task
 def test_retries_are_bounded_and_spread(task: dict[str, Any]) -> None:
     for rule in task["Retry"]:
-        assert 1 <= rule["MaxAttempts"] <= 6
+        most = 288 if rule["ErrorEquals"] == [ProviderAway.__name__] else 6
+        assert 1 <= rule["MaxAttempts"] <= most
         assert rule["IntervalSeconds"] >= 1
         assert rule["JitterStrategy"] == "FULL"
 
 
 @each_task
 def test_every_task_is_tried_again_after_every_fault_of_the_platform(task: dict[str, Any]) -> None:
-    first, second = task["Retry"]
+    first, second, *_ = task["Retry"]
     assert {*faults.STEP_FUNCTIONS, *faults.INVOKE, *faults.NEVER_BEGUN} == {*first["ErrorEquals"]}
     assert {*faults.DIED} <= {*second["ErrorEquals"]}
     # Tried for long enough that a passing fault has passed.
@@ -330,6 +332,17 @@ def test_memory_never_fails_a_run() -> None:
     assert reached == {"Compact", "Extract", "Done"}
 
 
+def test_memory_waits_for_its_model_for_hours() -> None:
+    (rule,) = MACHINE["States"]["Extract"]["Retry"][2:]
+    # Half of a delay is random, on average.
+    assert rule["MaxAttempts"] * rule["MaxDelaySeconds"] / 2 >= 12 * 3_600
+
+
+def test_a_run_whose_provider_is_away_waits_as_long_as_turn_says() -> None:
+    wait = MACHINE["States"]["AwaitProvider"]
+    assert (wait["Type"], wait["SecondsPath"], wait["Next"]) == ("Wait", "$.step.pause_s", "Turn")
+
+
 def test_every_branch_of_the_approvals_ends_well() -> None:
     states = MACHINES["run.Approvals"]["States"]
     assert all(state["Type"] != "Fail" for state in states.values())
@@ -350,7 +363,7 @@ def test_every_way_that_turn_answers_with_is_known() -> None:
     ways = {choice["StringEquals"] for choice in MACHINE["States"]["Route"]["Choices"]}
     suspended = [_result("suspended", [item(p)] * n) for n in (1, 2) for p in (0, 1)]
     ended = [_result("over", memory=work) for work in MemoryWork]
-    others = [_result(status) for status in ("yielded", "compact", "paused", "left")]
+    others = [_result(status) for status in ("yielded", "compact", "paused", "away", "left")]
     assert {answer["next"] for answer in (*suspended, *ended, *others)} == ways
 
 

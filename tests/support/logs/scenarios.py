@@ -28,6 +28,7 @@ from layover.declare.tools.tool import AnyTool
 from layover.ids import SequentialIds
 from layover.inmemory.model import ScriptedModel, broken, call, calls, fail, say
 from layover.ports import ChatModel, OnDelta, send_deltas
+from layover.recovery.redrive import redrive
 from layover.recovery.sweep import sweep
 from layover.runs.accept import make_message_key, send_message
 from layover.runs.cancel import cancel
@@ -407,6 +408,30 @@ async def fallback() -> list[Json]:
 
     agent = helper(model=["openai/first", "deepseek/second"])
     return await _ended(bench(agent, ScriptedModel(answer)))
+
+
+@_scenario
+async def provider_away() -> list[Json]:
+    """A provider that is away for a while."""
+    error = fail("overloaded", status=503, passes=True)
+    error.retry_after = 60
+    world = bench(helper(model="openai/small"), [error, say("Here I am.")])
+    run_id = await world.start(stream=True)
+    assert (await world.turn(run_id))["pause_s"] == error.retry_after
+    world.clock.advance(timedelta(seconds=60))
+    await world.drive(run_id)
+    return await _told(world, run_id)
+
+
+@_scenario
+async def redriven() -> list[Json]:
+    """A run that failed, and goes on with another key."""
+    world = bench(helper(), [fail("bad key", status=401), say("Here I am.")])
+    run_id = await world.start(stream=True)
+    await world.drive(run_id)
+    await redrive(world.plain, ANN, run_id)
+    await world.drive(run_id)
+    return await _told(world, run_id)
 
 
 @_scenario

@@ -631,6 +631,10 @@ class DatabaseWaking(RetryableError):
     """The database is asleep and was just woken."""
 
 
+class ProviderAway(RetryableError):
+    """A model's provider is away, and the same request may succeed later: the state machine asks again."""
+
+
 class NewerFormat(RetryableError):
     """A newer release wrote the record, or has changed the database's schema: this one cannot work with it,
     and changes nothing. The run goes on once the newer release runs. Waiting for it costs no attempt."""

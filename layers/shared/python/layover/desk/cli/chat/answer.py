@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import singledispatchmethod
 from typing import Any
 
+from layover.clock import from_rfc3339
 from layover.desk.cli.chat.calls import MAX_SHOWN, count_line, preview, signature, vote_line
 from layover.desk.cli.chat.terminal import Terminal
 from layover.plugins.fronts.protocols import changes
@@ -131,8 +132,13 @@ class Answer:
     @show_change.register
     def _await_model(self, change: changes.ModelAwaited) -> None:
         event: Any = change.event
-        what = f"{event.provider} is away ({event.error}): it is asked again at {event.until:%H:%M:%S} UTC"
+        until = from_rfc3339(event.until).astimezone()
+        what = f"{event.provider} is away ({event.error}): it is asked again at {until:%H:%M:%S}"
         self._terminal.note(what, "yellow")
+
+    @show_change.register
+    def _go_on(self, change: changes.RunGoesOn) -> None:
+        self._terminal.note("the run had failed, and goes on")
 
     @show_change.register
     def _spare_model(self, change: changes.ModelSpared) -> None:

@@ -1,12 +1,10 @@
 """The function `extract`: it learns from a run after it is over, without delaying the user, and only once."""
 
 import logging
-from typing import Any
 
 from layover import logs
 from layover.context.assembly import patience_of
-from layover.declare.agent import Agent
-from layover.errors import LayoverError
+from layover.errors import LayoverError, ProviderAway
 from layover.plugins.memory.learns import titles
 from layover.plugins.memory.learns.learning import Learning, learn
 from layover.plugins.memory.learns.record import record
@@ -22,20 +20,14 @@ from layover.values.runs.run import FinishReason, RunMeta, RunSnapshot, Status
 
 logger = logging.getLogger("layover")
 
-FIRST_PAUSE_S, MAX_PAUSE_S = 15.0, 300.0
 OPENING = 20
 """Messages that a title may come from, in addition to the newest input."""
 
 
-async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, Any]:
+async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     """Store the run's texts for recall, however it ended. After a successful run, title the thread, and learn
-    what the agent's memory settings ask for. If a model fails, only its part is missing; if its provider is
-    away, nothing is learned yet (`away`), and this is called again after `pause_s` seconds. While the
-    operator has stopped the system, no model is called."""
-    return {"pause_s": 0, **await _extract(runtime, payload)}
-
-
-async def _extract(runtime: Runtime, payload: RunPayload) -> dict[str, Any]:
+    what the agent's memory settings ask for. If a model fails, only its part is missing. While the operator
+    has stopped the system, no model is called. Raises ProviderAway: nothing is learned yet."""
     snapshot = await runtime.journal.runs.snapshot(payload.owner, payload.run_id)
     if snapshot is not None:
         logs.name(thread_id=snapshot.meta.thread_id)
@@ -60,8 +52,10 @@ async def _extract(runtime: Runtime, payload: RunPayload) -> dict[str, Any]:
     if is_stopped or not good:
         return {"status": "nothing"}
     learning = await learn(runtime, agent, snapshot) if agent else Learning()
-    if agent and learning.is_away and (pause_s := _pause_s(runtime, agent, snapshot.meta)):
-        return {"status": "away", "pause_s": pause_s}
+    if agent and learning.is_away:
+        waited = runtime.clock.now() - snapshot.meta.updated_at
+        if waited < patience_of(agent, runtime.settings):
+            raise ProviderAway("the model that memory asks is away", run_id=snapshot.meta.id)
     title, title_usage = await _title(runtime, snapshot)
     extraction = Extraction(
         run_id=payload.run_id,
@@ -76,15 +70,6 @@ async def _extract(runtime: Runtime, payload: RunPayload) -> dict[str, Any]:
     is_new = await record(runtime, payload.owner, extraction, learning.facts, learning.entries)
     await _copy_title(runtime, snapshot.meta, title)
     return {"status": "extracted" if is_new else "done before"}
-
-
-def _pause_s(runtime: Runtime, agent: Agent, meta: RunMeta) -> int:
-    """Return the seconds after which a provider that is away is asked again: as many as have passed since the
-    run's end, a quarter of a minute at least and five minutes at most. 0: its patience is over."""
-    passed = runtime.clock.now() - meta.updated_at
-    if passed >= patience_of(agent, runtime.settings):
-        return 0
-    return round(min(MAX_PAUSE_S, max(FIRST_PAUSE_S, passed.total_seconds())))
 
 
 async def _copy_title(runtime: Runtime, meta: RunMeta, title: str | None) -> None:
