@@ -123,6 +123,8 @@ class Known:
     decisions: list[Acknowledged] = field(default_factory=list)
     cancelled: set[str] = field(default_factory=set)
     """Runs that somebody asked to cancel."""
+    redriven: set[str] = field(default_factory=set)
+    """Runs that had failed, and that somebody redrove once nothing failed any more."""
     deleted: set[str] = field(default_factory=set)
     """Threads that somebody asked to delete."""
     has_branches: bool = False
@@ -172,6 +174,9 @@ class Clients:
 
     async def open_runs(self) -> list[RunSnapshot]:
         return [run for run in await self.runs() if not run.meta.status.over]
+
+    async def failed_runs(self) -> list[RunSnapshot]:
+        return [run for run in await self.runs() if run.meta.status is Status.FAILED]
 
     async def waiting(self) -> list[CallRecord]:
         return [call for run in await self.runs() for call in run.calls if call.undecided]
@@ -258,6 +263,14 @@ class Clients:
     def acknowledge(self, call: CallRecord, request: DecisionRequest, by: str) -> None:
         self.world.note("acknowledged", request.verdict.value, call.tool_call_id, call.attempt)
         self.known.decisions.append(Acknowledged(call, request, by))
+
+    async def redrive_what_failed(self, dice: random.Random) -> None:
+        """Let each run that failed go on, once: its thread may have gone on."""
+        for run in await self.failed_runs():
+            if run.meta.id not in self.known.redriven:
+                self.known.redriven.add(run.meta.id)
+                body = {"ids": [run.meta.id]}
+                await self.send(dice, "redrive", "POST", "/operate/runs/redrive", body, by=OPERATOR)
 
     async def decide_all_that_waits(self, dice: random.Random) -> None:
         """Approve, answer or connect whatever waits now."""
@@ -561,10 +574,12 @@ class _Act:
             await self._send("POST", f"/runs/{run_id}/cancel")
 
     async def operate(self) -> None:
-        run = await self._pick_run()
+        run, kind = await self._pick_run(), self._dice.choice(["deny", "redrive"])
+        failed = await self._clients.failed_runs()
+        if failed and (run is None or self._dice.random() < 0.5):
+            run, kind = self._dice.choice(failed).meta, "redrive"
         if run is None:
             return
-        kind = self._dice.choice(["deny", "redrive"])
         self._world.note("operate", kind, run.id)
         await self._send(
             "POST", f"/operate/runs/{kind}", {"ids": [run.id], "reason": "no"}, by=OPERATOR

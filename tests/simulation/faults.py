@@ -40,6 +40,8 @@ class Faults:
     """Share of the requests to the database that fail."""
     away: float = 0.0
     """Share of the stories in which the database is away for half a minute at most."""
+    outages: float = 0.0
+    """Share of the stories in which the models' provider is away: for half a minute, up to a day."""
     bus: float = 0.0
     """Share of the events that the bus refuses."""
     busy: float = 0.0
@@ -213,6 +215,14 @@ MODES: Mapping[str, Mode] = {
         _FAULTY,
     ),
     "bus": Mode(Faults(bus=0.2), _FAULTY),
+    "outages": Mode(
+        Faults(outages=0.9, deaths=0.05, lag_s=1.0, late=0.02, fails=0.003, lost=0.003),
+        replace(
+            _FAULTY,
+            may_fail=("AttemptsUsedUp", "ProviderAway"),
+            weights={"operate": 4, "cancel": 2, "send": 3},
+        ),
+    ),
     # All of them, with all features.
     "all": Mode(_MANY, replace(_FAULTY, removals=True)),
     "memory": Mode(_MANY, replace(_FAULTY, memory=True)),
@@ -290,6 +300,8 @@ class Story:
     """Time between the last act and the end of all faults."""
     away: tuple[float, float] = (0.0, 0.0)
     """When the database is away: from and until, in seconds."""
+    outage: tuple[float, float] = (0.0, 0.0)
+    """When the models' provider is away, likewise."""
 
 
 def write_story(seed: int, mode: str) -> Story:
@@ -305,7 +317,11 @@ def write_story(seed: int, mode: str) -> Story:
     away = (0.0, 0.0)
     if faults.away and dice.random() < faults.away:
         away = (begin := dice.uniform(0, 20), begin + dice.uniform(1, 30))
-    return Story(seed, mode, faults, features, acts, rest_s, away)
+    outage = (0.0, 0.0)
+    if faults.outages and dice.random() < faults.outages:
+        lasts_s = dice.choice([30, 60, 1_200, 3_000, 7_200, 86_400])
+        outage = (begin := dice.uniform(0, 20), begin + lasts_s)
+    return Story(seed, mode, faults, features, acts, rest_s, away, outage)
 
 
 def _write_bursts(dice: random.Random, features: Features) -> Iterator[Act]:

@@ -66,6 +66,8 @@ def a_run_that_is_over_stays_over(old: Item, new: Item) -> str | None:
     if "status" not in new:
         return None
     over = {status.value for status in Status if status.over}
+    if old["status"] == Status.FAILED.value and new.get("reopened_at") != old.get("reopened_at"):
+        return None
     if old["status"] in over and new["status"] != old["status"]:
         return f"{old['id']}: {old['status']} becomes {new['status']}"
     return None
@@ -102,8 +104,11 @@ def the_first_decision_of_an_attempt_wins(old: Item, new: Item) -> str | None:
 
 
 def an_event_is_written_once(old: Item, new: Item) -> str | None:
-    """docs/behaviour.md#event-log"""
-    return None if old.get("b") == new.get("b") else f"{old['pk'][-30:]} {old['sk']}"
+    """docs/behaviour.md#event-log: but for the two with which a run failed that goes on."""
+    is_reopened = bool(old.get("last")) and not new.get("last") and old["count"] == new.get("count")
+    if is_reopened or old.get("b") == new.get("b"):
+        return None
+    return f"{old['pk'][-30:]} {old['sk']}"
 
 
 def _plain(value: Any) -> str:

@@ -101,6 +101,10 @@ async def _scene(world: World) -> None:
     world.is_quiet = True
     world.note("nothing fails from here on")
     await _decide_all(clients, dice)
+    if story.faults.outages:
+        await asyncio.sleep(max(0.0, world.outage_left_s) + dice.choice([0.0, 1_200.0]))
+        await clients.redrive_what_failed(dice)
+        await _decide_all(clients, dice)
     if story.faults.stalls:
         # A request that its client has given up may thaw, and begin a run.
         await asyncio.sleep(_THAWED_WITHIN_S)

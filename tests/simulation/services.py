@@ -17,7 +17,7 @@ from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
 from layover.desk.local.aws.states.errors import StateFailed, StatesError
 from layover.errors import RetryableError
-from layover.inmemory.model import ScriptedModel, say
+from layover.inmemory.model import ScriptedModel, fail, say
 from layover.inmemory.sealer import InMemorySealer
 from layover.inmemory.table import InMemoryTable
 from layover.plugins.memory.condenses.compact import compact
@@ -176,6 +176,9 @@ class DistantModel:
             dice.uniform(0.05, 1.5) if dice.random() < 0.95 else dice.uniform(5, 40)
         )
         await self._world.pause()
+        if self._world.has_outage:
+            self._world.counts["model calls in vain"] += 1
+            raise fail("overloaded", status=503, passes=True)
         self._world.counts["model calls"] += 1
         return await self._scripted.complete(prompt, on_delta)
 

@@ -211,6 +211,16 @@ class World:
         begin, end = self.story.away
         return begin <= loop_time() - _LOOP_BEGINS < end
 
+    @property
+    def has_outage(self) -> bool:
+        """True while the models' provider is away."""
+        return self.story.outage[0] <= loop_time() - _LOOP_BEGINS and self.outage_left_s > 0
+
+    @property
+    def outage_left_s(self) -> float:
+        """Seconds until the models' provider is back."""
+        return self.story.outage[1] - (loop_time() - _LOOP_BEGINS)
+
     def note(self, *words: object) -> None:
         """Write a line of the trace."""
         line = f"{loop_time() - _LOOP_BEGINS:9.3f} {' '.join(map(str, words))}"
