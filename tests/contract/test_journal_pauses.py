@@ -44,7 +44,7 @@ async def test_a_writer_that_was_fenced_off_cannot_pause_the_run(world: JournalB
 async def test_a_pause_is_journaled_with_its_event(world: JournalBench) -> None:
     log = await world.taken()
     wait = wait_of(world)
-    event = ModelWaiting(at=wait.since, attempt=1, **wait.shown.model_dump())
+    event = ModelWaiting(at=wait.since, attempt=1, **wait.view.model_dump())
     await log.pause(wait, event)
     run = await world.run(log.snapshot.meta.id)
     assert run.away == wait

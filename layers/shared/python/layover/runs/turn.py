@@ -233,7 +233,7 @@ async def _pause(
     """Return the pause of a run whose provider is away. It has all its attempts again, and rests: a cancel
     ends it at once. If this execution's history is full, a fresh one asks at once."""
     now = runtime.clock.now()
-    facts = wait.shown.model_dump()
+    facts = wait.view.model_dump()
     await log.pause(wait, ModelWaiting(at=now, attempt=wait.attempt, **facts))
     logger.warning(
         "the run waits for its provider",

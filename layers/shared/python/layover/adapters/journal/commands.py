@@ -380,43 +380,10 @@ class TableRunCommands:
 
     async def reopen(self, run: RunMeta, head: ThreadHead, step: int) -> int | None:
         """See `ports.RunCommands`."""
-        keys, now = Keys(run.owner), self._clock.now()
-        folder = keys.bodies(run.thread_id, run.id)
-        log = EventLog(self._backing, keys, run.id, folder)
-        opens_log = await log.reopening(now, step)
-        if opens_log is None:
-            return None
-        n = run.n + 1
-        goes_on = {
-            **next_execution(run.id, n, Phase.TURN),
-            **dict.fromkeys(("outcome", "expires", "cancel", "loose_at")),
-            "status": Status.RUNNING.value,
-            "attempts": 0,
-            "updated_at": rfc3339(now),
-            "redriven_at": rfc3339(now),
-            "reopened_at": rfc3339(now),
-            "gsi2pk": keys.watch(run.id),
-            "gsi2sk": rfc3339(now),
-        }
-        as_it_failed = all_of(
-            Equals("status", Status.FAILED.value),
-            Equals("epoch", run.epoch),
-            Equals("n", run.n),
-            Missing("saved"),
-            Missing("unplaced"),
-        )
-        is_free = all_of(
-            as_read(head), Missing("queue"), same("leaf_id", head.leaf_id), Missing("deleted")
-        )
-        takes = {"active_run": run.id, "updated_at": rfc3339(now)}
-        meta = Update(keys.run(run.id), META, set=goes_on, add={"epoch": 1}, when=as_it_failed)
-        thread = Update(keys.thread(head.id), HEAD, set=takes, when=is_free)
-        actions: list[Action] = [meta, thread, opens_log]
-        try:
-            await self._table.transact(actions, self._dice.hex(16))
-        except TransactionFailed:
-            return None
-        return n
+        # Few runs fail, and fewer go on.
+        from layover.adapters.journal.reopening import reopen
+
+        return await reopen(self._backing, run, head, step)
 
     async def spend(
         self,

@@ -42,9 +42,9 @@ def paused(work: RunWork, faults: Sequence[Fault]) -> ProviderWait:
     attempt = before.attempt + 1 if before is not None else 1
     ends_at = since + patience
     pause = timedelta(seconds=_pause_s(attempt, fault.retry_after, work.runtime.dice.up_to(1.0)))
-    asked = timedelta(seconds=fault.retry_after or 0)
+    least = timedelta(seconds=fault.retry_after or 0)
     provider = model.split("/", 1)[0]
-    if now >= ends_at or now + asked > ends_at:
+    if now >= ends_at or now + least > ends_at:
         if before is None:
             raise problem
         raise _away(provider, problem, patience) from problem
@@ -52,15 +52,15 @@ def paused(work: RunWork, faults: Sequence[Fault]) -> ProviderWait:
         provider=provider,
         error=fault.type,
         since=since,
-        until=max(now + asked, min(now + pause, ends_at)),
+        until=max(now + least, min(now + pause, ends_at)),
         attempt=attempt,
         steps=steps,
     )
 
 
-def _pause_s(attempt: int, asked_s: float | None, chance: float) -> float:
+def _pause_s(attempt: int, least_s: float | None, chance: float) -> float:
     grown = min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), MAX_PAUSE_S)
-    return max(asked_s or 0.0, grown * (0.75 + chance / 2))
+    return max(least_s or 0.0, grown * (0.75 + chance / 2))
 
 
 def _away(provider: str, problem: ModelError, patience: timedelta) -> ModelError:

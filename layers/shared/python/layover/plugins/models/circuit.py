@@ -1,4 +1,4 @@
-"""What a process knows of a model that does not answer: one request at a time asks whether it is back
+"""A model that does not answer, as one process knows it: one request at a time asks whether it is back
 (docs/outages.md#requests)."""
 
 from layover.clock import loop_time

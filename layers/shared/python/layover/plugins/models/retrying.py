@@ -47,40 +47,65 @@ async def retrying(
     Passing faults are repeated, at most `ATTEMPTS` times in `WINDOW_S` seconds and no more than `requests`
     allows; `on_fault` is called for each that will be. While `circuit` is open, an attempt may fail without a
     request. Raises the last ProviderFault, whose error says whether it passes."""
-    attempts, slept = 0, 0.0
-    opened: float | None = None
-    try:
-        while True:
-            attempts += 1
-            try:
-                if circuit.is_open:
-                    circuit.enter(requests)
-                requests.made += 1
-                result = await attempt()
-                if circuit.is_open:
-                    circuit.close()
-                return result
-            except ProviderFault as fault:
-                passes = fault.is_transient and fault.most_attempts is None
-                if passes:
-                    circuit.fail(requests, fault.error)
-                now = loop_time()
-                opened = now if opened is None else opened
-                wait = _wait(fault, attempts)
-                # A test's sleeps take no time.
-                is_late = max(now - opened, slept) + wait > WINDOW_S
-                is_last = attempts >= (fault.most_attempts or ATTEMPTS) or requests.are_used_up
-                if not fault.is_transient or is_late or is_last:
-                    fault.error.passes, fault.error.retry_after = passes, fault.retry_after
-                    fault.add(f" (attempt {attempts})" if attempts > 1 else "")
-                    raise
-                if on_fault is not None:
-                    await on_fault(fault)
-            await sleep(wait)
-            slept += wait
-    finally:
-        if circuit.is_open:
+    faults: _Faults | None = None
+    while True:
+        try:
+            if circuit.is_open:
+                circuit.enter(requests)
+            requests.made += 1
+            result = await attempt()
+        except ProviderFault as fault:
+            faults = faults or _Faults(requests, circuit, sleep, on_fault)
+            await faults.wait_after(fault)
+        except BaseException:
             circuit.leave(requests)
+            raise
+        else:
+            if circuit.is_open:
+                circuit.close()
+            return result
+
+
+class _Faults:
+    """The faults of one request with its repeats."""
+
+    def __init__(
+        self, requests: Requests, circuit: Circuit, sleep: Sleep, on_fault: OnFault | None
+    ) -> None:
+        self._requests = requests
+        self._circuit = circuit
+        self._sleep = sleep
+        self._on_fault = on_fault
+        self._opened = loop_time()
+        self._count = 0
+        self._slept = 0.0
+
+    async def wait_after(self, fault: ProviderFault) -> None:
+        """Return once the next attempt may begin. Raises the fault if none follows."""
+        self._count += 1
+        passes = fault.is_transient and fault.most_attempts is None
+        if passes:
+            self._circuit.fail(self._requests, fault.error)
+        try:
+            wait = _wait(fault, self._count)
+            if not self._is_followed(fault, wait):
+                fault.error.passes, fault.error.retry_after = passes, fault.retry_after
+                fault.add(f" (attempt {self._count})" if self._count > 1 else "")
+                raise fault
+            if self._on_fault is not None:
+                await self._on_fault(fault)
+            await self._sleep(wait)
+        except BaseException:
+            self._circuit.leave(self._requests)
+            raise
+        self._slept += wait
+
+    def _is_followed(self, fault: ProviderFault, wait: float) -> bool:
+        """Return whether another attempt follows this fault."""
+        # A test's sleeps take no time.
+        is_late = max(loop_time() - self._opened, self._slept) + wait > WINDOW_S
+        is_last = self._count >= (fault.most_attempts or ATTEMPTS) or self._requests.are_used_up
+        return fault.is_transient and not is_late and not is_last
 
 
 def _wait(fault: ProviderFault, attempts: int) -> float:

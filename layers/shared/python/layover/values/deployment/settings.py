@@ -38,7 +38,7 @@ class Settings(Value):
     """The time after the turn that taught them after which entries of episodic memory are deleted; None:
     never."""
     provider_patience: timedelta = timedelta(hours=1)
-    """The time for which a run waits for a provider that is away, if its agent has no limit of its own."""
+    """The time for which a run waits for a provider that is away, unless its agent says another."""
     access: Access = Access()
     daily_tokens: int | None = None
     """Tokens of a user and day (UTC) after which no step of their runs begins; None: no limit."""

@@ -4,7 +4,7 @@ from layover.values.base import Time, Value
 
 
 class WaitingFor(Value):
-    """What a run waits for that goes on by itself: no person has to act.
+    """The wait of a run that goes on by itself: no person has to act.
 
     Attributes:
         provider: The provider that is away, as the model's name begins with it: `openai`, `bedrock`.
@@ -36,6 +36,6 @@ class ProviderWait(WaitingFor):
     """Count of the run's steps at every depth when it began: with another step, the wait is over."""
 
     @property
-    def shown(self) -> WaitingFor:
+    def view(self) -> WaitingFor:
         """The part that callers see."""
         return WaitingFor(provider=self.provider, until=self.until, error=self.error)

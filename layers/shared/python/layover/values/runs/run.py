@@ -557,7 +557,7 @@ class RunSnapshot(Value):
         """The wait that the run goes on from by itself; None: it does not wait so."""
         wait = self.meta.away
         is_on = wait is not None and wait.steps == len(self.steps)
-        return wait.shown if wait and is_on and self.meta.status is Status.RUNNING else None
+        return wait.view if wait and is_on and self.meta.status is Status.RUNNING else None
 
     def call(self, key: str) -> CallRecord | None:
         """Return the record of a call; None if it was only planned."""

@@ -4,22 +4,16 @@
 A batch is put if its first seq is free. Every writer's next seq is the end of a batch that it saw, and so the
 beginning of the following one: a stale writer always collides, and renumbers."""
 
-from datetime import datetime
 from typing import Any
 
 from layover.adapters.journal.backing import Backing
 from layover.keys import EVENT_PREFIX, Keys, event_key
-from layover.ports.table import Exists, Item, Missing, Put, all_of, same
+from layover.ports.table import Item, Missing, Put
 from layover.values.runs.event import (
-    ErrorEvent,
     Event,
     EventPage,
-    Finish,
     LoggedEvent,
-    Redriven,
     ToolExecutionEnd,
-    TurnStart,
-    UnknownEvent,
     dump_events,
     load_events,
 )
@@ -28,7 +22,8 @@ MAX_BATCH = 500
 """The most events in a batch. A page reads the whole of every batch in which it begins or ends."""
 _BATCHES = 50
 """Batches read at once."""
-_END = EVENT_PREFIX + "~"
+END = EVENT_PREFIX + "~"
+"""Behind the last batch."""
 
 
 class TableRunEvents:
@@ -75,30 +70,10 @@ class EventLog:
             when=Missing("pk"),
         )
 
-    async def reopening(self, now: datetime, step: int) -> Put | None:
-        """Return the write that opens the log of a failed run again: its `error` and `finish` make way for
-        events that say that it goes on with this step. None: it does not end with a failure."""
-        newest = await self._table.query(
-            self._keys.run(self._run_id), EVENT_PREFIX, _END, limit=1, forward=False
-        )
-        item = newest[0] if newest else {}
-        if not item.get("last"):
-            return None
-        logged = load_events(await self._bodies.unpack(item), self._run_id, _first(item))
-        events = [event for event in logged if not isinstance(event, UnknownEvent)]
-        match events[-2:]:
-            case [ErrorEvent() as failure, Finish()] if len(events) == len(logged):
-                redriven = Redriven(at=now, error=failure.error)
-            case _:
-                return None
-        body = await self.body([*events[:-2], redriven, TurnStart(at=now, step=step)])
-        same_batch = all_of(Exists("last"), same("id", item.get("id")))
-        return Put(item["pk"], item["sk"], body, when=same_batch)
-
     async def tail(self) -> tuple[int, bool]:
         """Return the next free seq, and whether the log is closed."""
         batches = await self._table.query(
-            self._keys.run(self._run_id), EVENT_PREFIX, _END, limit=1, forward=False
+            self._keys.run(self._run_id), EVENT_PREFIX, END, limit=1, forward=False
         )
         if not batches:
             return 1, False
@@ -118,7 +93,7 @@ class EventLog:
         """Return events with seq > after; `done` once the closed end of the log was reached. Batches are
         deleted one by one: what is left behind a gap is not returned."""
         pk = self._keys.run(self._run_id)
-        batches = await self._table.query(pk, event_key(after + 1), _END, limit=_BATCHES)
+        batches = await self._table.query(pk, event_key(after + 1), END, limit=_BATCHES)
         if after > 0 and (not batches or _first(batches[0]) != after + 1):
             # `after` lies inside a batch that began earlier, or at the end of the log.
             low = EVENT_PREFIX

@@ -4,6 +4,7 @@ import logging
 
 from layover import logs
 from layover.context.assembly import patience_of
+from layover.declare.agent import Agent
 from layover.errors import LayoverError, ProviderAway
 from layover.plugins.memory.learns import titles
 from layover.plugins.memory.learns.learning import Learning, learn
@@ -51,11 +52,7 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     await recall.index(runtime, agent, snapshot, embeds=not is_stopped)
     if is_stopped or not good:
         return {"status": "nothing"}
-    learning = await learn(runtime, agent, snapshot) if agent else Learning()
-    if agent and learning.is_away:
-        waited = runtime.clock.now() - snapshot.meta.updated_at
-        if waited < patience_of(agent, runtime.settings):
-            raise ProviderAway("the model that memory asks is away", run_id=snapshot.meta.id)
+    learning = await _learn(runtime, agent, snapshot) if agent else Learning()
     title, title_usage = await _title(runtime, snapshot)
     extraction = Extraction(
         run_id=payload.run_id,
@@ -70,6 +67,15 @@ async def extract(runtime: Runtime, payload: RunPayload) -> dict[str, str]:
     is_new = await record(runtime, payload.owner, extraction, learning.facts, learning.entries)
     await _copy_title(runtime, snapshot.meta, title)
     return {"status": "extracted" if is_new else "done before"}
+
+
+async def _learn(runtime: Runtime, agent: Agent, snapshot: RunSnapshot) -> Learning:
+    """Learn. Raises ProviderAway while the agent's runs would wait for the provider."""
+    learning = await learn(runtime, agent, snapshot)
+    waited = runtime.clock.now() - snapshot.meta.updated_at
+    if learning.is_away and waited < patience_of(agent, runtime.settings):
+        raise ProviderAway("the model that memory asks is away", run_id=snapshot.meta.id)
+    return learning
 
 
 async def _copy_title(runtime: Runtime, meta: RunMeta, title: str | None) -> None:

@@ -69,9 +69,9 @@ _WISH = lazy_pattern(
     r"(?:ask|want|wish|request|seek|prefer|like|love|greet|thank|remind|told|inquir)",
     re.IGNORECASE,
 )
-"""What a user wants, prefers or asks is no state of a thing, and their profile keeps it. Small models call it
-a symptom, in the prompt's English. In `make eval`, 6 of 14 wrong entries of the set main were such ones, and
-none of 56 facts (docs/evaluation.md)."""
+"""A wish, a preference or a question of the user's: their profile keeps it. Small models call it a symptom,
+in the prompt's English. In `make eval`, 6 of 14 wrong entries of the set main were such ones, and none of 56
+facts (docs/evaluation.md)."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 
 
@@ -316,9 +316,7 @@ class _Turn:
         kind, evidence = text_of(item, "kind").casefold(), text_of(item, "evidence")
         content = normalise(text_of(item, "content"))[: self._settings.max_length + _LEEWAY]
         content = redact(content)
-        if kind and kind not in KINDS and not (kind == REQUESTED and self._settings.instructions):
-            return Refusal.OTHER
-        if kind in _OF_THINGS and _WISH.match(content):
+        if not self._keeps(kind, content):
             return Refusal.OTHER
         quote = None if is_example("extractor", evidence) else self._quote(evidence)
         if quote is None:
@@ -349,6 +347,14 @@ class _Turn:
             accepted=redact(quote.accepted)[:_MAX_EVIDENCE],
             replaces=numbers_of(item.get("replaces")),
             same=numbers_of(item.get("same")),
+        )
+
+    def _keeps(self, kind: str, content: str) -> bool:
+        """Return whether a content is worth keeping, by its kind."""
+        if kind in _OF_THINGS:
+            return _WISH.match(content) is None
+        return (
+            not kind or kind in KINDS or (kind == REQUESTED and bool(self._settings.instructions))
         )
 
     def _sure_content(self, content: str, quote: _Quote) -> str | None:
