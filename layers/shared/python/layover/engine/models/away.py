@@ -41,7 +41,7 @@ def paused(work: RunWork, faults: Sequence[Fault]) -> ProviderWait:
     since = before.since if before is not None else now
     attempt = before.attempt + 1 if before is not None else 1
     ends_at = since + patience
-    pause = timedelta(seconds=_pause_s(attempt, fault.retry_after, work.runtime.dice.up_to(1.0)))
+    pause = timedelta(seconds=pause_s(attempt, fault.retry_after, work.runtime.dice.up_to(1.0)))
     least = timedelta(seconds=fault.retry_after or 0)
     provider = model.split("/", 1)[0]
     if now >= ends_at or now + least > ends_at:
@@ -58,7 +58,8 @@ def paused(work: RunWork, faults: Sequence[Fault]) -> ProviderWait:
     )
 
 
-def _pause_s(attempt: int, least_s: float | None, chance: float) -> float:
+def pause_s(attempt: int, least_s: float | None, chance: float) -> float:
+    """Return the seconds of a pause. `least_s`: those that the provider asked for; `chance`: from 0 to 1."""
     grown = min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), MAX_PAUSE_S)
     return max(least_s or 0.0, grown * (0.75 + chance / 2))
 
