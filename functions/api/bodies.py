@@ -430,8 +430,10 @@ class Redrive(Body):
 
     ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_REDRIVEN)] | None = None
     error: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    since: Moment | None = None
-    until: Moment | None = None
+    since: Moment | None = Field(
+        default=None, description="Only those accepted at this time or later."
+    )
+    until: Moment | None = Field(default=None, description="Only those accepted before this time.")
     reason: Reason | None = None
 
     @model_validator(mode="after")

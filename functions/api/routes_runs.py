@@ -27,7 +27,7 @@ from functions.api.documented import also, or_stream, responses
 from functions.api.request import preferred_wait, prefers_remembered
 from functions.api.streaming import stream_events, wants_stream
 from layover.plugins.fronts.protocols.sse import last_seq, named_frame
-from layover.plugins.operate.actions import redrive_run
+from layover.plugins.operate.actions import has_failed, redrive_run
 from layover.runs import read as runs
 from layover.runs.accept import (
     StartRun,
@@ -250,6 +250,8 @@ def get_feedback(
 )
 def redrive_own_run(run_id: str) -> Response[str]:
     call = call_of(router)
+    if not call.act(has_failed, run_id):
+        call.require_operator("redriving a run that did not fail is for operators")
     return answer_run(call, call.act(redrive_run, run_id), 202)
 
 

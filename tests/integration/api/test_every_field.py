@@ -123,7 +123,8 @@ NOT_SHOWN_OF_RUNS = {
         ("epoch", "phase", "branches", "attempts", "n", "execution", "history"),
         "who drives the run",
     ),
-    **dict.fromkeys(("lost_at", "redriven_at"), "who drives the run"),
+    **dict.fromkeys(("lost_at", "redriven_at", "reopened_at"), "who drives the run"),
+    "away": "`waiting_for` tells of it while it lasts",
     **dict.fromkeys(("compacted_for", "compacted_before"), "when it waited for its compaction"),
     **dict.fromkeys(("step_ended", "saved", "sockets", "subscribed", "owed"), "delivery"),
     "pointed": "how approvers find it",
@@ -169,8 +170,8 @@ def names(paths: set[str]) -> set[str]:
 def test_every_field_of_a_run_is_shown() -> None:
     run = snapshot()
     view = run_view(run)
-    # A run that is not cut, and whose feedback has a record of its own (test_feedback.py).
-    elsewhere = {"truncated", "feedback"}
+    # A run that is not cut and does not pause, and whose feedback is another record (test_feedback.py).
+    elsewhere = {"truncated", "feedback", "waiting_for"}
     assert names(lost(view, run.meta)) == MADE_OF_STEPS | elsewhere
     assert at_default(view) == elsewhere
     assert RunMeta.model_fields.keys() - Run.model_fields.keys() == set(NOT_SHOWN_OF_RUNS)
@@ -187,8 +188,10 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
     assert lost(view, child) - MADE_OF_STEPS == of_the_run | times.keys() | {
         "truncated",
         "feedback",
+        "waiting_for",
     }
-    assert at_default(view) == {"pending", "unexecuted", "children", "truncated", "feedback"}
+    rest = {"truncated", "feedback", "waiting_for"}
+    assert at_default(view) == {"pending", "unexecuted", "children"} | rest
     elsewhere = {"started_at", "ended_at", "background", "answer", "loop"}
     assert ChildRun.model_fields.keys() - Run.model_fields.keys() == elsewhere
 

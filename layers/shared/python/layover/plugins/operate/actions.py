@@ -89,6 +89,11 @@ async def read_run(
     return timeline_of(snapshot), run_view(snapshot, runtime.agents) if with_content else None
 
 
+async def has_failed(runtime: Runtime, actor: Actor, run_id: str) -> bool:
+    """Return whether a run of the actor's has failed. Raises NotFound."""
+    return (await meta_of(runtime, actor.owner, run_id)).status is Status.FAILED
+
+
 async def redrive_run(runtime: Runtime, actor: Actor, run_id: str) -> Run:
     """Let a run of the actor's go on in a fresh execution: any run of an operator's, else one that failed.
     Raises as `redrive`."""
