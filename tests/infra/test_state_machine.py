@@ -322,14 +322,33 @@ def test_waiting_task_goes_on_when_time_is_up(task: dict[str, Any]) -> None:
     assert all("States.Timeout" not in rule["ErrorEquals"] for rule in task["Retry"])
 
 
-def test_memory_never_fails_a_run() -> None:
-    states = MACHINE["States"]
-    ahead, reached = ["Compact"], set()
+def reached_from(name: str) -> set[str]:
+    """Every state that may come from this one on, and itself."""
+    ahead, reached = [name], set[str]()
     while ahead:
         name = ahead.pop()
         reached.add(name)
-        ahead += [n for n in successors(states[name]) if n not in reached]
-    assert reached == {"Compact", "Extract", "Done"}
+        ahead += [n for n in successors(MACHINE["States"][name]) if n not in reached]
+    return reached
+
+
+def test_memory_never_fails_a_run() -> None:
+    assert reached_from("Compact") == {"Compact", "Extract", "Done"}
+
+
+def test_execution_of_a_run_that_failed_fails_whatever_becomes_of_its_memory() -> None:
+    ways = {c["StringEquals"]: c["Next"] for c in MACHINE["States"]["Route"]["Choices"]}
+    for way in ("fail", "learn_then_fail", "condense_then_fail"):
+        reached = reached_from(ways[way])
+        assert {n for n in reached if MACHINE["States"][n]["Type"] in ENDS} == {"RunFailed"}
+        assert not any(MACHINE["States"][n].get("End") for n in reached)
+
+
+@pytest.mark.parametrize("name", ["Compact", "Extract"])
+def test_memory_of_a_run_that_failed_is_asked_as_that_of_any_other(name: str) -> None:
+    either, other = MACHINE["States"][name], MACHINE["States"][f"{name}AfterFailure"]
+    for key in ("Resource", "Parameters", "TimeoutSeconds", "Retry"):
+        assert either[key] == other[key]
 
 
 def test_memory_waits_for_its_model_for_hours() -> None:
@@ -362,7 +381,7 @@ def test_no_two_states_have_one_name() -> None:
 def test_every_way_that_turn_answers_with_is_known() -> None:
     ways = {choice["StringEquals"] for choice in MACHINE["States"]["Route"]["Choices"]}
     suspended = [_result("suspended", [item(p)] * n) for n in (1, 2) for p in (0, 1)]
-    ended = [_result("over", memory=work) for work in MemoryWork]
+    ended = [_result("over", memory=work, has_failed=f) for work in MemoryWork for f in (0, 1)]
     others = [_result(status) for status in ("yielded", "compact", "paused", "away", "left")]
     assert {answer["next"] for answer in (*suspended, *ended, *others)} == ways
 
@@ -390,6 +409,11 @@ def test_run_takes_three_transitions_and_four_where_it_is_condensed() -> None:
     assert transitions("done") == ["Turn", "Route", "Done"]
     assert transitions("learn") == ["Turn", "Route", "Extract"]
     assert transitions("condense") == ["Turn", "Route", "Compact", "Extract"]
+
+
+def test_run_that_failed_takes_no_transition_more_where_memory_has_nothing_to_do() -> None:
+    assert transitions("fail") == ["Turn", "Route", "RunFailed"]
+    assert transitions("learn_then_fail")[2:] == ["ExtractAfterFailure", "RunFailed"]
 
 
 def test_approval_of_one_call_takes_three_transitions_more() -> None:

@@ -251,6 +251,21 @@ async def turns(served: Served, run_id: str) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("scenario", "states"),
+    [
+        ("fails", ["Turn", "Route", "RunFailed"]),
+        ("fails-and-learns", ["Turn", "Route", "ExtractAfterFailure", "RunFailed"]),
+    ],
+)
+async def test_execution_of_a_run_that_failed_fails_after_its_memory_work(
+    served: Served, scenario: str, states: list[str]
+) -> None:
+    arn = await start(served, scenario, f"plain-{scenario}")
+    assert await end_of(served, arn) == "FAILED"
+    assert await states_of(served, arn) == states
+
+
+@pytest.mark.parametrize(
+    ("scenario", "states"),
     [("plain", ["Turn", "Route", "Done"]), ("learn", ["Turn", "Route", "Extract"])],
 )
 async def test_plain_run_takes_three_transitions(

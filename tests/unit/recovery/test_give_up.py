@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from layover import Agent
-from layover.inmemory.model import say
+from layover.inmemory.model import fail, say
 from layover.recovery.give_up import MAX_FAULTS, give_up
 from layover.values.deployment.settings import Settings
 from layover.values.runs.payload import SettlePayload
@@ -46,6 +46,21 @@ async def test_an_outage_of_a_minute_does_not_use_up_all_attempts() -> None:
     assert pauses == [2, 6, 18, 54]
     await take(bench, run_id)
     assert await settle(bench, run_id, FAULTY) == ("over", 0)
+
+
+async def test_execution_of_a_run_that_failed_fails_also_if_its_turn_died_behind_the_end() -> None:
+    bench = Bench(Agent("helper", model="m"), [fail("no", status=401)])
+    run_id = await bench.start()
+    await bench.turn(run_id)
+    assert await settle(bench, run_id, FAULTY) == ("over", 0)
+
+
+async def test_execution_of_a_run_that_succeeded_does_not_fail_if_its_turn_died_behind_the_end() -> (
+    None
+):
+    bench, run_id = await begun()
+    await bench.turn(run_id)
+    assert await settle(bench, run_id, FAULTY) == ("left", 0)
 
 
 async def test_faults_before_any_attempt_are_counted_and_end_the_run_after_hours() -> None:

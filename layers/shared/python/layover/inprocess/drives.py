@@ -12,7 +12,7 @@ from layover.engine.time_left import NoDeadline
 from layover.inprocess.background_tasks import BackgroundTasks, remember
 from layover.plugins.memory.condenses.compact import NOW, compact
 from layover.recovery.give_up import give_up
-from layover.runs.turn import turn
+from layover.runs.turn import has_memory_work, turn
 from layover.runtime import Runtime
 from layover.values.runs.payload import CompactPayload, RunPayload, SettlePayload
 
@@ -97,7 +97,7 @@ class Drives:
                     break
                 continue
             answer = turn_result["status"]
-            if answer == "over" and turn_result["next"] != "done":
+            if has_memory_work(turn_result):
                 # A user's runs in order, because the newest run's lessons have to win.
                 self._remembering.begin(partial(remember, self._runtime, payload), owner)
             if answer == "compact":

@@ -26,15 +26,18 @@ mended meanwhile."""
 
 async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]:
     """Return the status, and the seconds to wait before the next attempt. `again`: fewer than five attempts
-    since the last journaled step, or it waits for another release; `over`: the run has failed now; `left`:
-    it is over, or another execution drives it (also one that starts now, if this one's history is full)."""
+    since the last journaled step, or it waits for another release; `over`: the run has failed; `left`: it
+    ended otherwise, or another execution drives it (also one that starts now, if this one's history is
+    full)."""
     run = await runtime.journal.runs.get(payload.owner, payload.run_id)
     if run is None or run.status is not Status.RUNNING or run.execution != payload.execution:
         if runtime.settings.traces and run is not None and run.status.over:
             # Turn may have died between the end and its trace. Nobody can take a run that is over; who tries
             # sees to its trace.
             await runtime.journal.writers.seize(run.owner, run.id)
-        return _answer("left")
+        # Turn may have died behind the end of a run that failed: its execution fails even so.
+        has_failed = run is not None and run.status is Status.FAILED
+        return _answer("over" if has_failed else "left")
     logs.name(thread_id=run.thread_id)
     faults = await runtime.journal.commands.count_fault(run.owner, run.id, run.epoch)
     # A deployment has migrated the database and not yet replaced the functions, or was rolled back: the run

@@ -54,6 +54,13 @@ _NEXT_STATES = {
     "away": "away",
     "left": "done",
 }
+_ENDS = {
+    MemoryWork.NOTHING: ("done", "fail"),
+    MemoryWork.LEARN: ("learn", "learn_then_fail"),
+    MemoryWork.CONDENSE: ("condense", "condense_then_fail"),
+}
+"""The transitions of a run that is over, by the work that follows: of one that failed the second, after
+which its execution fails as well."""
 
 
 async def turn(runtime: Runtime, payload: RunPayload, deadline: Deadline) -> TurnResult:
@@ -131,7 +138,7 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
         if work is MemoryWork.NOTHING and run.saved:
             await watch_thread(runtime, run.owner, run.thread_id)
             await _set_ttl(runtime, run)
-        return _result("over", memory=work)
+        return _result("over", memory=work, has_failed=run.status is Status.FAILED)
     mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
     return _result("yielded" if mine else "left")
 
@@ -290,7 +297,7 @@ async def _end(
     # What a run that was cut short adds is saved once it has its place.
     if work is MemoryWork.NOTHING and not end.retired and not is_cut_short:
         await _set_ttl(runtime, meta.model_copy(update=changes))
-    return _result("over", memory=work)
+    return _result("over", memory=work, has_failed=over.status is Status.FAILED)
 
 
 async def _set_ttl(runtime: Runtime, run: RunMeta) -> None:
@@ -311,16 +318,22 @@ def _memory_work_after(
     return runtime.agent_memory.work_after(agent, status, head)
 
 
+def has_memory_work(result: TurnResult) -> bool:
+    """Return whether memory's work follows the run that this turn found over, or ended."""
+    return result["status"] == "over" and result["next"] not in _ENDS[MemoryWork.NOTHING]
+
+
 def _result(
     status: str,
     waiting: Sequence[WaitingCall] = (),
     memory: MemoryWork = MemoryWork.NOTHING,
     *,
+    has_failed: bool = False,
     pause_s: int = 0,
 ) -> TurnResult:
     only = waiting[0] if len(waiting) == 1 else None
     if status == "over":
-        way = "done" if memory is MemoryWork.NOTHING else memory.value
+        way = _ENDS[memory][has_failed]
     elif status == "suspended":
         way = "await_all" if only is None else "rest" if only.pause_s else "await"
     else:

@@ -65,7 +65,8 @@ def _turn(event: dict[str, Any]) -> dict[str, Any]:
             for key, timeout_s in (("c1", first), ("c2", 30))
         ]
         return {"status": "suspended", "waiting": waiting, "call": None, "next": "await_all"}
-    way = {"walk": "condense", "learn": "learn"}.get(scenario, "done")
+    ways = {"walk": "condense", "learn": "learn", "fails": "fail"}
+    way = {**ways, "fails-and-learns": "learn_then_fail"}.get(scenario, "done")
     return {"status": "over", "waiting": [], "call": None, "next": way}
 
 
