@@ -28,6 +28,8 @@ class Clinic:
     ill: dict[str, list[ApiError]] = field(default_factory=dict)
     """Path -> what it answers before it is well."""
     runs: list[dict[str, Any]] = field(default_factory=lambda: [RUN])
+    operated: dict[str, Any] | None = None
+    """The run as operators see it; None: the user is none."""
     deleted: list[str] = field(default_factory=list)
     time: float = 0
 
@@ -38,6 +40,10 @@ class Clinic:
             if not self.token:
                 raise ApiError("send a token", 1, 401)
             return {"items": [{"name": "support"}]}
+        if path.startswith("/operate"):
+            if self.operated is None:
+                raise ApiError("only for operators", 1, 403)
+            return self.operated
         return self._run() if path.startswith("/runs") else {"status": "ok"}
 
     def post(self, path: str, **body: object) -> Any:
@@ -204,9 +210,24 @@ def test_deployment_where_nobody_has_signed_in_asks_for_that(
     assert f"sign in first: layover login --url {url}" in capsys.readouterr().err
 
 
+def failing(**why: Any) -> Clinic:
+    """One whose run fails."""
+    told = {"type": "ConfigurationError", "message": "A setting of this service is missing."}
+    runs = [RUN | {"status": "running"}, RUN | {"status": "failed", "error": told}]
+    return Clinic(runs=runs, operated={"error": why} if why else None)
+
+
 def test_run_that_fails_says_why_and_leaves_no_thread(capsys: pytest.CaptureFixture[str]) -> None:
-    why = {"type": "ConfigurationError", "message": "put the key into SSM as /layover/dev/key"}
-    clinic = Clinic(runs=[RUN | {"status": "running"}, RUN | {"status": "failed", "error": why}])
+    clinic = failing()
+    assert examine(clinic) == 1
+    assert "ConfigurationError: A setting of this service is missing." in capsys.readouterr().err
+    assert clinic.deleted == ["/threads/thr_1"]
+
+
+def test_run_that_fails_tells_an_operator_what_its_provider_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clinic = failing(detail={"message": "put the key into SSM as /layover/dev/key"})
     assert examine(clinic) == 1
     assert "put the key into SSM" in capsys.readouterr().err
     assert clinic.deleted == ["/threads/thr_1"]

@@ -119,7 +119,9 @@ async def test_a_refusal_ends_the_run_as_a_providers_does(server: FakeOpenAI, cl
     result = await Agent("shop", model=OpenAIModel(client, "large")).generate("Hi")
     assert result.error is not None
     assert (result.status, result.error.type) == ("failed", "AuthenticationError")
-    assert f"[model large at {server.base_url}]" in result.error.message
+    assert server.base_url not in result.error.message
+    assert result.error_detail is not None
+    assert f"[model large at {server.base_url}]" in result.error_detail.message
 
 
 async def test_a_token_that_cannot_be_had_fails_the_run_and_says_why(
@@ -137,8 +139,8 @@ async def test_a_token_that_cannot_be_had_fails_the_run_and_says_why(
     )
     result = await Agent("shop", model=OpenAIModel(client, "large")).generate("Hi")
     await client.close()
-    assert result.error is not None
-    assert "no identity here" in result.error.message
+    assert result.error_detail is not None
+    assert "no identity here" in result.error_detail.message
     assert server.requests == []
 
 

@@ -96,8 +96,8 @@ async def test_a_failed_run_is_a_result_and_the_agent_is_usable_at_once() -> Non
     helper = agent([fail("no such model", status=404), say("fine")])
     failed = await helper.generate("hi", thread_id="t")
     assert (failed.status, failed.finish_reason) == ("failed", "error")
-    assert failed.error is not None
-    assert failed.error.message == "no such model"
+    assert failed.error_detail is not None
+    assert failed.error_detail.message == "no such model"
     assert helper.state().status == "failed"
     assert (await helper.generate("hi", thread_id="t")).text == "fine"
 

@@ -176,7 +176,8 @@ async def play(
             else:
                 result = await agent.generate(turn.text, thread_id="t")
             if result.error is not None:
-                raise ModelError(result.error.message, type=result.error.type)
+                told = result.error_detail or result.error
+                raise ModelError(told.message, type=result.error.type)
             requests = [request.body for request in server.turns[before:]]
             assert len(requests) >= len(turn.answers), "an answer was not asked for"
             assert results == [], "a call was not made"

@@ -163,6 +163,17 @@ class AtOnce:
         await compact(self._runtime, payload)
 
 
+_words: dict[str, str] = {}
+"""What operators are told of failed runs, by the id of the run that was read last."""
+
+
+def words_of(run: Run) -> str:
+    """What operators are told of a run that failed: the words of a provider, or of an exception; where there
+    are none, what its owner reads."""
+    assert run.error is not None
+    return _words[run.id] or run.error.message
+
+
 class Bench:
     """An agent with in-memory ports, and a hand that does what Step Functions does."""
 
@@ -300,6 +311,8 @@ class Bench:
     async def run(self, run_id: str) -> Run:
         snapshot = await self.plain.journal.runs.snapshot(ANN, run_id)
         assert snapshot is not None
+        detail = snapshot.meta.error_detail
+        _words[run_id] = detail.message if detail else ""
         return run_view(snapshot)
 
     async def head(self, thread: str = "t1") -> ThreadHead:

@@ -17,7 +17,7 @@ from support.examples import share
 from support.providers import converse
 from support.providers.claude import MODEL, Claude, signature
 from support.providers.openai import FakeOpenAI, calls, fail, say
-from support.worlds.runs import ANN, Bench, Power
+from support.worlds.runs import ANN, Bench, Power, words_of
 
 THINKS = ModelSettings(reasoning="low")
 
@@ -80,7 +80,7 @@ async def test_without_its_thoughts_the_second_step_is_refused(
     server.respond_with(forgetful)
     run = await bench_of(models).go()
     assert run.error is not None
-    assert run.error.message.startswith("Expected `thinking`")
+    assert words_of(run).startswith("Expected `thinking`")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])

@@ -24,7 +24,7 @@ from layover.engine.dependencies import get_resource
 from layover.testing import ScriptedModel, call, calls, say
 from layover.values.deployment.settings import Settings
 from layover.values.runs.run import Status
-from support.worlds.runs import Bench
+from support.worlds.runs import Bench, words_of
 
 
 class Shop:
@@ -139,7 +139,7 @@ async def test_a_factory_that_raises_fails_the_run_and_is_called_again_by_the_ne
     bench = Bench(agent, [call("price", item="x"), say("ok")])
     run = await bench.go()
     assert run.error is not None
-    assert (run.error.type, run.error.message) == (
+    assert (run.error.type, words_of(run)) == (
         "LookupError",
         "the deps of agent 'a' could not be made: no such shop",
     )

@@ -8,7 +8,7 @@ from layover.values.message import DataPart
 from layover.values.prompt import Reply
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import Status
-from support.worlds.runs import Bench, types
+from support.worlds.runs import Bench, types, words_of
 
 TALK = say("I would look it up.")
 CUT = say("I would", finish_reason="length")
@@ -42,9 +42,9 @@ async def test_answer_without_the_forced_call_is_asked_for_again_once_and_fails_
     assert run.status is Status.FAILED
     assert run.error is not None
     assert run.error.type == "InvalidResponse"
-    assert "tool_choice" in run.error.message
-    assert "(attempt 2)" in run.error.message
-    assert "I would" not in run.error.message
+    assert "tool_choice" in words_of(run)
+    assert "(attempt 2)" in words_of(run)
+    assert "I would" not in words_of(run)
     assert [p.settings.tool_choice for p in bench.model.prompts] == [choice, choice]
 
 
@@ -53,7 +53,7 @@ async def test_call_of_another_tool_than_the_named_one_does_not_run() -> None:
     run = await bench.go()
     assert run.status is Status.FAILED
     assert run.error is not None
-    assert run.error.message == (
+    assert words_of(run) == (
         "The provider of m was told to call 'look' (tool_choice) and did not (attempt 2)"
     )
     assert run.messages == ()

@@ -30,7 +30,7 @@ from layover.values.message import Role
 from layover.values.runs.event import Event
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
-from support.worlds.runs import Bench, Crash, told, types
+from support.worlds.runs import Bench, Crash, told, types, words_of
 
 
 class Asks(Hook):
@@ -240,7 +240,7 @@ async def test_a_hook_that_raises_after_a_tool_ends_the_run_and_withholds_the_re
     assert (run.status, till.paid) == (Status.FAILED, [3])
     assert run.error is not None
     assert run.error.type == "LookupError"
-    assert "after_tool of the hook 'Breaks' failed: no scanner" in run.error.message
+    assert "after_tool of the hook 'Breaks' failed: no scanner" in words_of(run)
     assert results(run) == ["HookFailed: pay ran, and its result is withheld"]
 
 
@@ -330,7 +330,7 @@ async def test_a_hook_that_raises_elsewhere_fails_the_run(point: str) -> None:
     run = await world.go()
     assert run.status is Status.FAILED
     assert run.error is not None
-    assert run.error.message == f"{point} of the hook 'Breaks' failed: gone"
+    assert words_of(run) == f"{point} of the hook 'Breaks' failed: gone"
 
 
 class Unprintable(Exception):
@@ -354,7 +354,7 @@ async def test_an_error_that_cannot_be_stored_as_it_is_still_fails_the_run(
     run = await world.go()
     assert run.status is Status.FAILED
     assert run.error is not None
-    assert run.error.message == f"{point} of the hook 'Breaks' failed: {text}"
+    assert words_of(run) == f"{point} of the hook 'Breaks' failed: {text}"
 
 
 async def test_a_copy_that_cannot_be_fails_the_run() -> None:
@@ -365,7 +365,7 @@ async def test_a_copy_that_cannot_be_fails_the_run() -> None:
     _, world = bench([Wrong()], say("ok"))
     run = await world.go()
     assert run.error is not None
-    assert run.error.message.endswith("it returned a ModelResponse with invalid fields: text")
+    assert words_of(run).endswith("it returned a ModelResponse with invalid fields: text")
 
 
 async def test_a_wrong_field_is_named_once() -> None:
@@ -376,7 +376,7 @@ async def test_a_wrong_field_is_named_once() -> None:
     _, world = bench([Wrong()], say("ok"))
     run = await world.go()
     assert run.error is not None
-    assert run.error.message.endswith("a ModelRequest with invalid fields: model, messages")
+    assert words_of(run).endswith("a ModelRequest with invalid fields: model, messages")
 
 
 # The end

@@ -7,7 +7,7 @@ import pytest
 from layover import Agent, DefinitionError, RunContext
 from layover.inmemory.model import call, say
 from layover.values.runs.run import Status
-from support.worlds.runs import ANN, Bench, Ledger
+from support.worlds.runs import ANN, Bench, Ledger, words_of
 
 
 class Asked:
@@ -58,7 +58,7 @@ async def test_instructions_that_raise_or_are_no_text_fail_the_run(error: Any, k
     assert run.status is Status.FAILED
     assert run.error is not None
     assert run.error.type == kind
-    assert "helper" in run.error.message
+    assert "helper" in words_of(run)
     assert bench.model.prompts == []
 
 

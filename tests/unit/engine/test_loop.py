@@ -17,7 +17,7 @@ from layover.values.runs.event import MessageEvent
 from layover.values.runs.run import FinishReason, OnBusy, Status
 from layover.values.runs.usage import Usage
 from support.worlds.loops import skipping
-from support.worlds.runs import ANN, Bench, answers, told, types
+from support.worlds.runs import ANN, Bench, answers, told, types, words_of
 
 PLAIN = ["agent-start", "turn-start", "turn-end", "finish", "agent-end"]
 
@@ -54,7 +54,7 @@ async def test_a_refusing_provider_fails_the_run_with_one_error_just_before_fini
     run = await bench.go()
     assert (run.status, run.finish_reason) == (Status.FAILED, FinishReason.ERROR)
     assert run.error is not None
-    assert run.error.message == "no such model"
+    assert words_of(run) == "no such model"
     assert types(await bench.events(run.id)) == ["agent-start", "turn-start", "error", "finish"]
 
 
@@ -114,7 +114,7 @@ async def test_agents_that_cannot_be_imported_fail_the_run_with_what_is_wrong() 
     assert await bench.drive(run_id) == "over"
     run = await bench.run(run_id)
     assert run.error is not None
-    assert (run.error.type, "SyntaxError" in run.error.message) == ("DefinitionError", True)
+    assert (run.error.type, "SyntaxError" in words_of(run)) == ("DefinitionError", True)
     assert (await bench.head()).active_run is None
 
 
@@ -200,7 +200,7 @@ async def test_an_answer_that_fits_no_schema_twice_fails_the_run_and_says_why() 
     run = await bench.go()
     assert run.error is not None
     assert (run.status, run.error.type) == (Status.FAILED, "OutputInvalid")
-    assert "schema" in run.error.message
+    assert "schema" in words_of(run)
 
 
 async def test_a_run_whose_answer_does_not_fit_names_the_field_and_not_the_models_words() -> None:
@@ -208,8 +208,8 @@ async def test_a_run_whose_answer_does_not_fit_names_the_field_and_not_the_model
     run = await bench.go()
     assert run.error is not None
     problem = "the model's answer does not fit the output's schema, twice: score: Input should be"
-    assert run.error.message.startswith(problem)
-    assert "secret" not in run.error.message
+    assert words_of(run).startswith(problem)
+    assert "secret" not in words_of(run)
 
 
 async def test_tools_may_run_before_a_structured_answer() -> None:

@@ -9,7 +9,7 @@ from layover.engine.tools.search import find_tools
 from layover.testing import call, say
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
-from support.worlds.runs import ANN, Bench
+from support.worlds.runs import ANN, Bench, words_of
 
 
 def named(name: str, description: str = "Does it.", **options: Any) -> Any:
@@ -97,7 +97,7 @@ async def test_a_function_that_gives_no_tools_fails_the_run(given: Any, told: st
     run = await Bench(Agent("a", model="m", tools=given), [say("ok")]).go()
     assert run.status is Status.FAILED
     assert run.error is not None
-    assert told in run.error.message
+    assert told in words_of(run)
 
 
 async def test_a_tool_that_a_function_gives_may_be_forced() -> None:
@@ -114,7 +114,7 @@ async def test_a_run_that_is_not_given_the_forced_tool_fails_before_its_model_is
     bench = Bench(agent, [say("never")])
     run = await bench.go()
     assert run.error is not None
-    assert "tool_choice: no tool 'look'" in run.error.message
+    assert "tool_choice: no tool 'look'" in words_of(run)
     assert bench.model.prompts == []
 
 

@@ -39,7 +39,7 @@ from layover.ports import ChatModel, OnDelta
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.run import Status
 from layover.values.runs.views import Run
-from support.worlds.runs import Bench
+from support.worlds.runs import Bench, words_of
 
 FIT = Fit(budget=1_000, most=1_000)
 FIRST = Plan(0, FIT)
@@ -292,7 +292,7 @@ async def test_the_last_problem_is_told_if_the_requests_are_used_up() -> None:
     run = await run_with(model)
     assert (model.requests, len(model.prompts)) == (MAX_REQUESTS, 3)
     assert run.error is not None
-    assert (run.error.type, run.error.message) == ("APIConnectionError", "no connection")
+    assert (run.error.type, words_of(run)) == ("APIConnectionError", "no connection")
 
 
 async def test_a_model_gets_no_more_than_what_is_left() -> None:

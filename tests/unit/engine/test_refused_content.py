@@ -15,7 +15,7 @@ from layover.values.message import FilePart, ProviderState, Role, TextPart
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.model_settings import ModelSettings, RunChoice
 from layover.values.runs.run import FinishReason, Status
-from support.worlds.runs import Bench, types
+from support.worlds.runs import Bench, types, words_of
 
 SCAN = FilePart(url="https://files.example/scan.png", name="scan.png", mime_type="image/png")
 PLAN = FilePart(url="https://files.example/plan.png", name="plan.png", mime_type="image/png")
@@ -128,7 +128,7 @@ async def test_a_refusal_that_the_file_does_not_cause_is_told_and_leaves_nothing
     run = await world.go(about("What is on it?", SCAN))
     assert run.status is Status.FAILED
     assert run.error is not None
-    assert run.error.message == "bad schema"
+    assert words_of(run) == "bad schema"
     world.model.refuse = lambda p: None
     await world.go("And now?")
     assert files(world.model.prompts[-1]) == [SCAN.url]
@@ -318,7 +318,7 @@ async def test_a_refusal_of_something_else_than_content_is_asked_once(place: str
     world = bench(lambda p: error)
     run = await world.go(about("What is on it?", SCAN))
     assert run.error is not None
-    assert run.error.message == "Invalid value"
+    assert words_of(run) == "Invalid value"
     assert len(world.model.prompts) == 1
 
 
@@ -369,7 +369,7 @@ async def test_a_fault_in_the_request_without_the_file_is_that_fault() -> None:
     world = bench(lambda p: errors.pop(0) if errors else None)
     run = await world.go(about("What is on it?", SCAN))
     assert run.error is not None
-    assert run.error.message == "down"
+    assert words_of(run) == "down"
 
 
 async def test_the_next_model_of_a_list_gets_the_whole_content() -> None:
@@ -414,5 +414,5 @@ async def test_an_answer_that_its_provider_cannot_read_is_no_reason_to_leave_any
     bench = Bench(Agent("helper", model="m"), model)
     run = await bench.go([SCAN, TextPart(text="Look at this.")])
     assert run.error is not None
-    assert (run.error.type, run.error.message) == ("InvalidResponse", "Failed to call a function.")
+    assert (run.error.type, words_of(run)) == ("InvalidResponse", "Failed to call a function.")
     assert len(model.prompts) == 1

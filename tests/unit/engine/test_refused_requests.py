@@ -39,7 +39,7 @@ from layover.values.runs.run import FinishReason, Status
 from layover.values.runs.usage import Usage
 from layover.values.runs.views import Run
 from support.worlds.loops import skipping
-from support.worlds.runs import ANN, Bench, Power, told, types
+from support.worlds.runs import ANN, Bench, Power, told, types, words_of
 from support.worlds.talk import ACTOR, check_prompt
 
 BAD = "the forbidden word"
@@ -200,7 +200,7 @@ async def test_a_guard_that_raises_fails_the_run_and_lets_nothing_through() -> N
     run = await bench.go(BAD)
     assert (run.status, bench.model.prompts) == (Status.FAILED, [])
     assert run.error is not None
-    assert run.error.message == "before_model of the hook 'Says' failed: no judge"
+    assert words_of(run) == "before_model of the hook 'Says' failed: no judge"
 
 
 async def test_a_guard_that_is_away_for_a_moment_is_asked_again() -> None:
@@ -223,7 +223,7 @@ async def test_a_hook_that_judges_inputs_may_not_change_the_request() -> None:
 
     run = await bench_of(Changes()).go()
     assert run.error is not None
-    assert "asked once per input" in run.error.message
+    assert "asked once per input" in words_of(run)
 
 
 async def test_what_a_failed_guard_has_not_judged_is_judged_with_the_next_message() -> None:
@@ -538,7 +538,7 @@ async def test_an_answer_that_fits_no_schema_fails_the_run_and_asks_no_model() -
     run = await bench.go()
     assert (run.status, bench.model.prompts) == (Status.FAILED, [])
     assert run.error is not None
-    assert "before_model of the hook 'Says'" in run.error.message
+    assert "before_model of the hook 'Says'" in words_of(run)
 
 
 async def test_a_message_on_the_way_may_be_answered_by_a_hook() -> None:
@@ -810,7 +810,7 @@ async def test_a_question_at_another_point_says_where_it_is_possible() -> None:
 
     run = await bench_of(Late()).go()
     assert run.error is not None
-    assert "before_model and after_model" in run.error.message
+    assert "before_model and after_model" in words_of(run)
 
 
 async def test_calls_of_a_refused_reply_run_no_tool() -> None:

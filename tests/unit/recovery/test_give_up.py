@@ -12,7 +12,7 @@ from layover.recovery.give_up import MAX_FAULTS, give_up
 from layover.values.deployment.settings import Settings
 from layover.values.runs.payload import SettlePayload
 from layover.values.runs.run import Status
-from support.worlds.runs import ANN, Bench
+from support.worlds.runs import ANN, Bench, words_of
 
 NEVER_LOADED = {"Error": "Runtime.ImportModuleError", "Cause": "{}"}
 SECRET = "the card of Ann is 4111"
@@ -75,7 +75,7 @@ async def test_faults_before_any_attempt_are_counted_and_end_the_run_after_hours
     assert run.status is Status.FAILED
     assert run.error is not None
     assert run.error.type == "AttemptsUsedUp"
-    assert f"no attempt at the run could begin, {MAX_FAULTS} times in a row" in run.error.message
+    assert f"no attempt at the run could begin, {MAX_FAULTS} times in a row" in words_of(run)
 
 
 async def test_attempt_that_begins_starts_the_count_of_faults_again() -> None:
@@ -106,7 +106,7 @@ async def test_error_of_a_run_that_is_given_up_has_the_kind_and_no_text(error: A
     assert await settle(bench, run_id, error) == ("over", 0)
     run = await bench.run(run_id)
     assert run.error is not None
-    assert "the last error: ValueError" in run.error.message
+    assert "the last error: ValueError" in words_of(run)
     assert SECRET not in run.model_dump_json()
 
 

@@ -83,7 +83,7 @@ export function Outcomes({ done, onClose }) {
 }
 
 /** The name of a run's state, with its colour. */
-export const RunState = ({ run }) => html`<span class="run-state"><span class=${`dot ${run.status === "success" ? "done" : run.status}`} aria-hidden="true"></span> ${S.operations.statuses[run.status] || run.status}</span>${run.error && html` <code class="wrong">${run.error}</code>`}`;
+export const RunState = ({ run }) => html`<span class="run-state"><span class=${`dot ${run.status === "success" ? "done" : run.status}`} aria-hidden="true"></span> ${S.operations.statuses[run.status] || run.status}</span>${run.error && html` <code class="wrong">${run.error.type || run.error}</code>`}`;
 
 /** The page for everybody who is no operator. */
 export const OnlyOperators = () => html`<div class="empty"><h2>${S.operations.refused}</h2><p>${S.operations.refusedLead} <code>layover/operate</code></p></div>`;

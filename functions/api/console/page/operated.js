@@ -46,6 +46,7 @@ export function OperatedRun({ runId, mayRead }) {
     ${run && ![403, 404].includes(status) && html`<p class="run-name"><code>${run.id}</code> <${Copy} text=${() => run.id} label=${S.operated.copy} /> <button type="button" class="chip" disabled=${found.loading} onClick=${found.reload}>${S.operations.again}</button></p>
       <p><${RunState} run=${run} /></p>
       <${RunFacts} run=${run} />
+      ${run.error && html`<${Failure} error=${run.error} />`}
       <${Outcomes} done=${done} onClose=${() => { setDone(null); document.getElementById("main")?.focus(); }} />
       ${!ENDED.includes(run.status) && html`<section aria-label=${S.operated.act}><${Operate} ids=${[run.id]} onDone=${(outcome) => { setDone(outcome); found.reload(); }} /></section>`}
       <h2>${S.timeline.title}</h2><${Steps} run=${run} />
@@ -61,6 +62,14 @@ function RunFacts({ run }) {
     attempts: run.attempts > 1 && run.attempts, executions: run.executions, redriven: at(run.redriven_at), lost: at(run.lost_at), sent: run.messages_sent || "", definition: run.definition && html`<code>${run.definition}</code>`,
   };
   return html`<dl class="values">${Object.entries(rows).filter(([, value]) => value).map(([name, value]) => html`<div key=${name}><dt>${S.operated.facts[name]}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** Why the run failed, and what its provider said. */
+function Failure({ error }) {
+  const detail = error.detail;
+  const rows = detail && { provider: detail.provider, model: detail.model, status: detail.status, request: detail.request_id && html`<code>${detail.request_id}</code>`, said: detail.message };
+  return html`<section aria-label=${S.operated.failure}><h2>${S.operated.failure}</h2><p class="wrong">${error.type}</p>
+    ${rows && html`<dl class="values">${Object.entries(rows).filter(([, value]) => value).map(([name, value]) => html`<div key=${name}><dt>${S.operated.failureFacts[name]}</dt><dd>${value}</dd></div>`)}</dl>`}</section>`;
 }
 
 /** A size in bytes as people read it. */

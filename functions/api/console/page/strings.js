@@ -435,6 +435,8 @@ export const S = {
     gone: "There is no such run",
     goneLead: "Its address may be incomplete, its conversation may be deleted, or its records may have expired.",
     act: "What to do with the run",
+    failure: "Why it failed",
+    failureFacts: { provider: "Provider", model: "Model", status: "HTTP status", request: "Request id", said: "It said" },
     counted: (steps, calls) => `${steps} ${steps === 1 ? "step" : "steps"}, ${calls} ${calls === 1 ? "call" : "calls"}`,
     facts: { agent: "Agent", owner: "Owner", thread: "Thread", accepted: "Accepted", updated: "Last change", waits: "Waits since", ended: "Reason for its end", model: "Model", calls: "Made", tokens: "Tokens", cost: "Cost",
       attempts: "Attempts at this step", executions: "Executions", redriven: "Redriven", lost: "Found without an execution", sent: "Messages sent meanwhile", definition: "Definition" },

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from layover.values.runs.event import Event
     from layover.values.runs.model_settings import ModelSettings
     from layover.values.runs.provider_wait import WaitingFor
-    from layover.values.runs.run import ErrorInfo, FinishReason, Status
+    from layover.values.runs.run import ErrorDetail, ErrorInfo, FinishReason, Status
     from layover.values.runs.usage import Usage
     from layover.values.runs.views import Pending, Run
     from layover.values.thread import Thread
@@ -156,7 +156,7 @@ _HOME = {
     ),
     "values.prompt": ("Embedded",),
     "values.runs.provider_wait": ("WaitingFor",),
-    "values.runs.run": ("ErrorInfo", "FinishReason", "Status"),
+    "values.runs.run": ("ErrorDetail", "ErrorInfo", "FinishReason", "Status"),
     "values.runs.views": ("Pending", "Run"),
     "values.thread": ("Thread",),
     "values.runs.usage": ("Usage",),
@@ -182,6 +182,7 @@ __all__ = [
     "DetectInjection",
     "Embedded",
     "EpisodicMemory",
+    "ErrorDetail",
     "ErrorInfo",
     "Event",
     "FilePart",

@@ -663,8 +663,10 @@ class RunFailed(LayoverError):
     message as `error` of the run, which say who must act.
 
     Args:
-        message: The text, which may quote an author's or a provider's.
+        message: The text.
         type: The name that callers see as `error.type`; None: the name of the class.
+        is_internal: True if the text is for operators only, since it may quote a provider or an exception:
+            the run's owner reads a sentence of Layover's (docs/behaviour.md#failures).
         **ids: The things that it is about.
 
     Example:
@@ -695,9 +697,19 @@ class RunFailed(LayoverError):
         ```
     '''
 
-    def __init__(self, message: str, *, type: str | None = None, **ids: str | None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        type: str | None = None,
+        is_internal: bool = False,
+        **ids: str | None,
+    ) -> None:
         super().__init__(message, **ids)
         self.type = type or self.__class__.__name__
+        self.is_internal = is_internal
+        self.detail: object = None
+        """The `ErrorDetail` that an earlier attempt journaled; None: `message` has what there is."""
 
 
 class ModelError(RunFailed):
@@ -705,7 +717,7 @@ class ModelError(RunFailed):
     the provider, the key or the name of the model. A model of one's own (`layover.models.Model`) raises it.
 
     Args:
-        message: The text, often the provider's own.
+        message: The text, often the provider's own. Operators read it, and the run's owner does not.
         status: The HTTP status of its answer; None if there was none.
         type: The name that callers see as `error.type`; None: the name of the class.
         retry_after: Seconds after which a model of one's own is to be asked again; None: Layover chooses.
@@ -725,7 +737,8 @@ class ModelError(RunFailed):
             result = asyncio.run(shop.generate("Hi"))
         assert result.status == "failed"
         assert result.error is not None and result.error.type == "AuthenticationError"
-        assert result.error.message == "Incorrect API key provided"
+        assert "API key" not in result.error.message
+        assert result.error_detail.message == "Incorrect API key provided"
         ```
     """
 
@@ -737,7 +750,7 @@ class ModelError(RunFailed):
         type: str | None = None,
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(message, type=type)
+        super().__init__(message, type=type, is_internal=True)
         self.status = status
         self.retry_after = retry_after
         self.passes = False
@@ -748,6 +761,12 @@ class ModelError(RunFailed):
         """The provider's own name of the problem."""
         self.place = ""
         """The place in the request that the provider refuses, such as `tools[3].function.parameters`."""
+        self.provider: str | None = None
+        """The name of the provider, such as `openai`."""
+        self.model: str | None = None
+        """The model that was asked."""
+        self.request_id: str | None = None
+        """The provider's id of the request."""
 
 
 class ContextLengthExceeded(ModelError):

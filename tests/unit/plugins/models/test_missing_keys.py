@@ -20,7 +20,7 @@ from layover.values.deployment.environment import Environment
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Status
 from support.providers.openai import FakeOpenAI, say
-from support.worlds.runs import Bench, types
+from support.worlds.runs import Bench, types, words_of
 
 DEEP, KIMI, OWN = "deepseek/chat", "kimi/k2", "openai/gpt-5-mini"
 CLAUDE = "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -116,7 +116,7 @@ async def test_missing_setting_fails_the_run_at_once_and_is_named(
     assert run.status is Status.FAILED
     assert run.error is not None
     assert run.error.type == "ConfigurationError"
-    assert told in run.error.message
+    assert told in words_of(run)
     assert server.requests == []
 
 
@@ -144,7 +144,7 @@ async def test_proxy_that_cannot_be_asked_fails_the_run_at_once_and_is_named(
     assert run.error.type == "ConfigurationError"
     assert (
         "HTTP_PROXY, of the environment or the system, names a proxy that cannot be asked (socks4://"
-        in run.error.message
+        in words_of(run)
     )
     await model.aclose()
 

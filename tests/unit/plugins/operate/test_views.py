@@ -7,7 +7,14 @@ from pydantic import BaseModel
 
 from layover.plugins.operate.views import glance_at, timeline_of
 from layover.values.message import Message, Role, TextPart, ToolCallPart
-from layover.values.runs.run import CallRecord, RunMeta, RunSnapshot, StepRecord, ToolMessageSlot
+from layover.values.runs.run import (
+    CallRecord,
+    ErrorDetail,
+    RunMeta,
+    RunSnapshot,
+    StepRecord,
+    ToolMessageSlot,
+)
 from support.filled import filled
 
 SHOWN = {
@@ -18,6 +25,11 @@ SHOWN = {
     "RunMeta.definition",
     "RunMeta.model",
     "ErrorInfo.type",
+    "ErrorDetail.provider",
+    "ErrorDetail.model",
+    "ErrorDetail.request_id",
+    # A provider's words. Those of an exception are tested below.
+    "ErrorDetail.message",
     "StepRecord.key",
     "StepRecord.model",
     "StepRecord.agent",
@@ -80,6 +92,16 @@ def test_no_field_with_words_is_shown() -> None:
         json = view.model_dump_json()
         assert {field for field, text in named if text in json} - SHOWN == set()
     assert "words" not in timeline_of(snapshot).model_dump_json()
+
+
+def test_words_of_an_exception_are_content_and_those_of_a_provider_are_not() -> None:
+    snapshot = full_snapshot()
+    said = ErrorDetail(message="words 7")
+    for detail, of_code in ((said, True), (said.model_copy(update={"model": "m"}), False)):
+        meta = snapshot.meta.model_copy(update={"error_detail": detail})
+        told = snapshot.model_copy(update={"meta": meta})
+        assert ("words 7" in timeline_of(told).model_dump_json()) != of_code
+        assert "words 7" in timeline_of(told, with_content=True).model_dump_json()
 
 
 def test_name_that_a_model_made_up_is_not_shown() -> None:

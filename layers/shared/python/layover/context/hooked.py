@@ -184,5 +184,6 @@ async def _changed(hooks: list[Any], point: str, ctx: HookContext, value: V) -> 
             value = validate_answer(answer, value)
         except Exception as error:
             message = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
-            raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
+            kind = type(error).__name__
+            raise RunFailed(message, type=kind, is_internal=True, run_id=ctx.run_id) from error
     return value

@@ -8,7 +8,7 @@ from pydantic import Field
 from layover.declare.generics import Output
 from layover.values.base import Value
 from layover.values.message import InputPart, Message
-from layover.values.runs.run import ErrorInfo, FinishReason, Status
+from layover.values.runs.run import ErrorDetail, ErrorInfo, FinishReason, Status
 from layover.values.runs.usage import Usage
 from layover.values.runs.views import Pending, Run
 
@@ -28,7 +28,8 @@ class Result(Value, Generic[Output]):
         finish_reason: Why the run ended; None while it is suspended.
         usage: Tokens, and US dollars where the price is known, of all its requests so far.
         pending: The calls that wait for a person; empty unless the run is suspended.
-        error: Why the run failed, as `type` and `message`; None unless it did.
+        error: Why the run failed, as `type` and `message`, as its owner may read it; None unless it did.
+        error_detail: What a provider or an exception said of it, for the developer and for operators.
         children: The runs of its sub-agents, in the order of their calls, unfinished ones included.
 
     Example:
@@ -57,7 +58,8 @@ class Result(Value, Generic[Output]):
             assert good.output == Offer(room=12, euros=280)
             assert good.finish_reason == "stop"
             assert bad.status == "failed"
-            assert bad.error.message == "no such model"
+            assert bad.error.type == "BadRequestError"
+            assert bad.error_detail.message == "no such model"
 
 
         asyncio.run(main())
@@ -73,6 +75,7 @@ class Result(Value, Generic[Output]):
     usage: Usage = Usage()
     pending: list[Pending] = Field(default_factory=list)
     error: ErrorInfo | None = None
+    error_detail: ErrorDetail | None = None
     children: list[Run] = Field(default_factory=list)
 
 

@@ -44,7 +44,7 @@ async def with_deps(agent: Agent, settings: Settings) -> Agent:
         raise
     except Exception as error:
         message = f"the deps of agent {agent.name!r} could not be made: {error}"
-        raise RunFailed(message, type=type(error).__name__) from error
+        raise RunFailed(message, type=type(error).__name__, is_internal=True) from error
     complete = copy(agent)
     complete.made_deps = value
     return complete

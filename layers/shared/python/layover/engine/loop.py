@@ -59,9 +59,9 @@ class Loop:
         except Stopped:
             return CANCELLED
         except RunEnds as end:
-            return failed(end.failure)
+            return failed(end.failure, self.state.run_id)
         except RunFailed as failure:
-            return failed(failure)
+            return failed(failure, self.state.run_id)
         except Fenced:
             raise
         except Exception:

@@ -11,9 +11,10 @@ from layover.declare.schemas.render import format_error
 from layover.declare.tools.signature import ToolArgs
 from layover.declare.tools.tool import AnyTool
 from layover.engine.run_files import RunFiles
+from layover.errors import RunFailed
 from layover.values.message import FilePart
 from layover.values.runs.child import ChildRun
-from layover.values.runs.run import CallRecord, ErrorInfo
+from layover.values.runs.run import CallRecord
 
 logger = logging.getLogger("layover")
 
@@ -40,7 +41,7 @@ class Settled:
     """True if the tool asks for another attempt."""
     child: ChildRun | None = None
     """The run of the sub-agent that the call stands for, as it ended."""
-    failure: ErrorInfo | None = None
+    failure: RunFailed | None = None
     """The failure that ends the run once the call is settled."""
     denial: str | None = None
     """The id of the denied call whose denial this is."""

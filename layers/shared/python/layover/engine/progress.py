@@ -6,7 +6,7 @@ from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.event import Event
 from layover.values.runs.provider_wait import ProviderWait
-from layover.values.runs.run import CallRecord, ErrorInfo, FinishReason, Status
+from layover.values.runs.run import CallRecord, ErrorDetail, ErrorInfo, FinishReason, Status
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,15 @@ class Over:
     finish_reason: FinishReason
     output: Json = None
     error: ErrorInfo | None = None
+    error_detail: ErrorDetail | None = None
     events: tuple[Event, ...] = ()
     """Events that are journaled with the end."""
 
 
-def failed(failure: RunFailed) -> Over:
+def failed(failure: RunFailed, run_id: str) -> Over:
     """Return the end of a run that cannot go on."""
-    return Over(Status.FAILED, FinishReason.ERROR, error=ErrorInfo.of(failure))
+    error, detail = ErrorInfo.of(failure, run_id), ErrorDetail.of(failure)
+    return Over(Status.FAILED, FinishReason.ERROR, error=error, error_detail=detail)
 
 
 CANCELLED = Over(Status.CANCELLED, FinishReason.CANCELLED)

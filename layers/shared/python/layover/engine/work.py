@@ -297,7 +297,7 @@ class RunWork:
                 "settled_at": now,
                 "child": outcome.child or call.child,
                 "denial": outcome.denial,
-                "hooked": with_failure(call.hooked, outcome.failure),
+                "hooked": with_failure(call.hooked, outcome.failure, self.state.meta.id),
                 "custom": message or None,
             }
         )

@@ -366,7 +366,8 @@ class InProcess:
                 pending=list(run.pending),
                 usage=run.usage,
             )
-        return _result_of(run, self._agent)
+        result = _result_of(run, self._agent)
+        return result.model_copy(update={"error_detail": snapshot.meta.error_detail})
 
     def _owner(self, run_id: str) -> str:
         if run_id not in self._owners:

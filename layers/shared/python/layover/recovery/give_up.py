@@ -49,7 +49,8 @@ async def give_up(runtime: Runtime, payload: SettlePayload) -> Mapping[str, Any]
         patience = runtime.settings.sweep_patience
         grown_s = _pause_s(max(run.attempts, faults), patience)
         return _answer("again", math.ceil(patience.total_seconds()) if waits else grown_s)
-    failure = failed(attempts_used_up(payload.run_id, _last_error(payload.error), faults))
+    last_error = _last_error(payload.error)
+    failure = failed(attempts_used_up(run.id, last_error, faults), run.id)
 
     async def end(log: RunLog) -> None:
         await end_even_unsaved(runtime, log, RunState(log.snapshot), thread_of(log), failure)

@@ -232,7 +232,7 @@ async def _replace_execution(runtime: Runtime, run: RunMeta) -> str:
     if run.attempts >= MAX_ATTEMPTS:
 
         async def end(log: RunLog) -> None:
-            over, state = failed(attempts_used_up(run.id)), RunState(log.snapshot)
+            over, state = failed(attempts_used_up(run.id), run.id), RunState(log.snapshot)
             await end_even_unsaved(runtime, log, state, thread_of(log), over)
 
         return "failed" if await end_by_force(runtime, run.owner, run.id, end) else "over"

@@ -187,6 +187,7 @@ async def _end(
         finish_reason=over.finish_reason,
         output=over.output,
         error=over.error,
+        error_detail=over.error_detail,
         usage=state.usage(),
         model=last_model(state.steps),
         leaf_id=own.leaf_id,

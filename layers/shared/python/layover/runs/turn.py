@@ -175,7 +175,7 @@ async def _advance(
         turn_input = await load_turn_input(runtime, agent, head, log.snapshot)
         turn_input = await with_run_tools(runtime, agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:
-        return await _end(runtime, log, RunState(log.snapshot), head, failed(failure))
+        return await _end(runtime, log, RunState(log.snapshot), head, failed(failure, meta.id))
     loop = Loop(runtime, log, agent, turn_input, deadline, holds_thread=not is_aside)
     progress = await loop.advance()
     if isinstance(progress, Aside):

@@ -60,4 +60,4 @@ def test_run_with_a_server_and_without_the_package_fails_and_says_what_to_instal
     code = RUN.replace("import asyncio", "import sys; sys.modules['mcp'] = None; import asyncio", 1)
     code = code.replace('[call("find"), say("Found.")]', "[]")
     code = code.format(tools="[*shop]")
-    assert "layover[mcp]" in last_line(f"{code}print(json.dumps(result.error.message))")
+    assert "layover[mcp]" in last_line(f"{code}print(json.dumps(result.error_detail.message))")

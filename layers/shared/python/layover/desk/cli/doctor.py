@@ -141,8 +141,20 @@ class Doctor:
         took = f"after {self.now() - start:.0f} s"
         if run["status"] in ("success", "suspended"):
             return f"{_usage_line(run['usage'])} {took}"
-        why = (run.get("error") or {}).get("message", "no error is named")
-        raise ApiError(f"{run['id']} is {run['status']} {took}: {why}", 1)
+        raise ApiError(f"{run['id']} is {run['status']} {took}: {self._why(run)}", 1)
+
+    def _why(self, run: dict[str, Any]) -> str:
+        """Return why a run failed: in its provider's words, if this user is an operator."""
+        if not (error := run.get("error")):
+            return "no error is named"
+        detail = None
+        try:
+            operated = self.api.get(f"/operate/runs/{quote(run['id'], safe='')}")
+            detail = operated["error"]["detail"]
+        except ApiError as refusal:
+            if refusal.status not in (403, 404):
+                raise
+        return f"{error['type']}: {(detail or error)['message']}"
 
     def _names(self) -> list[str]:
         return [str(a["name"]) for a in self.api.get("/agents", limit=100)["items"]]

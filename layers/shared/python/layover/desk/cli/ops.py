@@ -70,6 +70,9 @@ def show(who: Who, run_id: str, *, content: bool, as_json: bool) -> int:
         print(json.dumps(run))
         return 0
     print(_line(run))
+    for name, value in ((run["error"] or {}).get("detail") or {}).items():
+        if value is not None:
+            print(f"    {name}: {value}")
     for step in run["timeline"]:
         inside = f" in {step['parent_call']}" if step["parent_call"] else ""
         tokens = f"{step['usage']['total_tokens']} tokens"
@@ -108,7 +111,9 @@ _DONE = {
 
 def _line(run: Mapping[str, Any]) -> str:
     waits = f", waits since {run['waiting_since']}" if run["waiting_since"] else ""
-    error = f", {run['error']}" if run["error"] else ""
+    error = run["error"]
+    # Of one run, the failure comes with its detail.
+    error = f", {error['type'] if isinstance(error, dict) else error}" if error else ""
     counts = f"{run['steps']} steps, {run['calls']} calls"
     about = f"{run['agent']} of {run['owner']}: {run['status']}{error}{waits}, {counts}"
     return f"{run['created_at']}  {run['id']}  {about}"

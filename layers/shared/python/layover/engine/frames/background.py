@@ -128,7 +128,7 @@ class Background:
         )
         changes = {
             "child": child.model_copy(update={"answer": answer}),
-            "hooked": with_failure(call.hooked, outcome.failure),
+            "hooked": with_failure(call.hooked, outcome.failure, self._state.meta.id),
         }
         record = call.model_copy(update=changes)
         await self._work.note(record, *loop_events(record, self._work.clock.now()))

@@ -22,6 +22,7 @@ from layover.engine.work import RunWork
 from layover.errors import RunFailed
 from layover.values.base import Json
 from layover.values.runs.event import LoopEvent
+from layover.values.runs.hooked import earlier_failure
 from layover.values.runs.run import DECLINES, CallRecord, FinishReason, Status, StepRecord
 
 _FINAL = (FinishReason.MAX_ITERATIONS, FinishReason.LOOP, FinishReason.REFUSED)
@@ -157,8 +158,8 @@ class Frame:
         """Raise RunFailed if a hook raised about one of the calls, which had run."""
         for call in calls:
             if call.hooked and call.hooked.failure:
-                failure = call.hooked.failure
-                raise RunFailed(failure.message, type=failure.type, run_id=self.work.state.meta.id)
+                failure, detail = call.hooked.failure, call.hooked.failure_detail
+                raise earlier_failure(failure, detail, self.work.state.meta.id)
 
     def _find_handoff(self, step: StepRecord) -> Agent | None:
         """Return the agent that gets the conversation, if this agent's newest step asked for that."""

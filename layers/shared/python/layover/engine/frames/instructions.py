@@ -42,7 +42,8 @@ async def instructions_of(agent: Agent, ctx: RunContext) -> str | None:
         text: Any = await isolate(call_author(make, ctx))
     except (Exception, TimedOut) as error:
         message = f"the instructions of agent {agent.name!r} failed: {error}"
-        raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
+        kind = type(error).__name__
+        raise RunFailed(message, type=kind, is_internal=True, run_id=ctx.run_id) from error
     if not isinstance(text, str):
         message = (
             f"the instructions of agent {agent.name!r} are not a text but {type(text).__name__}"

@@ -76,7 +76,8 @@ async def _make(
         tools = await isolate(call_author(agent.make_tools, ctx))
     except Exception as error:
         message = f"the tools of agent {agent.name!r} failed: {error}"
-        raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
+        kind = type(error).__name__
+        raise RunFailed(message, type=kind, is_internal=True, run_id=ctx.run_id) from error
     if not isinstance(tools, Sequence | ToolServer) or not all(
         isinstance(tool, Tool | ToolServer) for tool in tools
     ):

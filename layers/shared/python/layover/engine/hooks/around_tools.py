@@ -25,7 +25,6 @@ from layover.values.decision import DecisionNote
 from layover.values.runs.hooked import HookDecision, HookedCall
 from layover.values.runs.run import (
     CallRecord,
-    ErrorInfo,
     Suspension,
 )
 from layover.values.text import sanitise
@@ -107,7 +106,7 @@ class AroundTools:
                 error_outcome = failed(
                     f"HookFailed: {call.tool_name} ran, and its result is withheld"
                 )
-                return replace(error_outcome, failure=ErrorInfo.of(failure), child=outcome.child)
+                return replace(error_outcome, failure=failure, child=outcome.child)
         return outcome
 
     def _tool_call_of(self, call: CallRecord, ready: Ready) -> ToolCall:

@@ -21,7 +21,8 @@ from layover.engine.work import RunWork
 from layover.errors import RetryableError, RunFailed
 from layover.ports import RunLog
 from layover.runtime import Runtime
-from layover.values.runs.run import CANCEL_HOOKS_GRACE, ErrorInfo
+from layover.values.runs.hooked import earlier_failure
+from layover.values.runs.run import CANCEL_HOOKS_GRACE, ErrorDetail, ErrorInfo
 
 logger = logging.getLogger("layover")
 
@@ -38,14 +39,16 @@ async def run_cancel_hooks(runtime: Runtime, log: RunLog, state: RunState, agent
         complete = await with_deps(agent, runtime.settings)
         return await AtEnd(FrameHooks(RunWork(invocation, state, complete))).answers(CANCELLED)
 
-    answer = await _within(answers(), CANCEL_HOOKS_GRACE)
+    answer = await _within(answers(), CANCEL_HOOKS_GRACE, state.run_id)
     if failure := answer.get("failure"):
         ids = {"run_id": state.run_id, "cause": failure["type"]}
         logger.warning("a hook failed at the end of a cancelled run", extra=ids)
     await hooks.keep("at_end", answer)
 
 
-async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta) -> dict[str, Any]:
+async def _within(
+    answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta, run_id: str
+) -> dict[str, Any]:
     """Return the answers, or the error that prevented them."""
     try:
         return await isolate(answers, limit)
@@ -53,9 +56,10 @@ async def _within(answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta
         message = f"the hooks took longer than {late.limit:g} s"
         failure = ErrorInfo(type="TimeoutError", message=message)
     except RunFailed as failed:
-        failure = ErrorInfo.of(failed)
+        failure = ErrorInfo.of(failed, run_id)
     except Exception as error:
-        failure = ErrorInfo(type=type(error).__name__, message=message_of(error))
+        failed = RunFailed(message_of(error), type=type(error).__name__, is_internal=True)
+        failure = ErrorInfo.of(failed, run_id)
     return {"output": None, "error": None, "failure": failure.model_dump()}
 
 
@@ -70,7 +74,7 @@ class AtEnd:
         """Raise RunFailed if the hooks were told of a failure already: the run ends with it."""
         for answer in self._hooks.journaled("at_end"):
             if answer.get("error"):
-                raise _failure(answer["error"], self._state.run_id)
+                raise _earlier(answer, "error", self._state.run_id)
 
     async def over(self, over: Over) -> Over:
         """Return the end as it is written. Journaled answers are not asked for again. Raises RunFailed if a
@@ -82,13 +86,13 @@ class AtEnd:
             answer = await self.answers(over)
             await self._hooks.keep("at_end", answer)
         if answer.get("failure"):
-            raise _failure(answer["failure"], self._state.run_id)
+            raise _earlier(answer, "failure", self._state.run_id)
         return replace(over, output=answer["output"])
 
     async def failed(self, failure: RunFailed) -> None:
         """Tell the hooks of a frame about the failure that ends it. They cannot change it."""
         try:
-            await self.over(failed(failure))
+            await self.over(failed(failure, self._state.run_id))
         except RunFailed as second:
             ids = {"run_id": self._state.run_id, "cause": second.type}
             logger.warning("a hook failed at the end of a failed run", extra=ids)
@@ -96,7 +100,7 @@ class AtEnd:
     async def answers(self, over: Over) -> dict[str, Any]:
         """Return the hooks' answers about this end, as they are journaled. Raises RetryableError."""
         result = first = self._result(over)
-        ended_with = over.error.model_dump() if over.error else None
+        ended_with = _told("error", over.error, over.error_detail)
         for _, hook in self._hooks.at("at_end"):
             try:
                 result = validate_answer(
@@ -107,10 +111,11 @@ class AtEnd:
                 raise
             except Exception as error:
                 failure = self._hooks.failed(hook, "at_end", error)
-                raised = ErrorInfo.of(failure).model_dump()
-                return {"output": None, "error": ended_with, "failure": raised}
+                raised = ErrorInfo.of(failure, self._state.run_id)
+                told = _told("failure", raised, ErrorDetail.of(failure))
+                return {"output": None, **ended_with, **told}
         output = over.output if result is first else jsonable(result.output)
-        return {"output": output, "error": ended_with}
+        return {"output": output, **ended_with}
 
     def _result(self, over: Over) -> Result:
         state = self._state
@@ -125,9 +130,18 @@ class AtEnd:
             finish_reason=over.finish_reason,
             usage=state.usage(),
             error=over.error,
+            error_detail=over.error_detail,
         )
 
 
-def _failure(error: dict[str, Any], run_id: str) -> RunFailed:
-    info = ErrorInfo.model_validate(error)
-    return RunFailed(info.message, type=info.type, run_id=run_id)
+def _told(key: str, error: ErrorInfo | None, detail: ErrorDetail | None) -> dict[str, Any]:
+    """Return a failure as it is journaled, under its key."""
+    told: dict[str, Any] = {key: error.model_dump() if error else None}
+    return {**told, f"{key}_detail": detail.model_dump()} if detail else told
+
+
+def _earlier(answer: dict[str, Any], key: str, run_id: str) -> RunFailed:
+    """Return the failure that was journaled under this key."""
+    detail = answer.get(f"{key}_detail")
+    told = ErrorDetail.model_validate(detail) if detail else None
+    return earlier_failure(ErrorInfo.model_validate(answer[key]), told, run_id)

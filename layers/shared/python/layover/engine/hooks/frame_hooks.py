@@ -52,7 +52,8 @@ class FrameHooks:
     def failed(self, hook: Any, point: str, error: Exception) -> RunFailed:
         """Return the failure of a run whose hook raised."""
         message = f"{point} of the hook {name_of(hook)!r} failed: {message_of(error)}"
-        return RunFailed(message, type=type(error).__name__, run_id=self.work.state.run_id)
+        kind, run_id = type(error).__name__, self.work.state.run_id
+        return RunFailed(message, type=kind, is_internal=True, run_id=run_id)
 
     def journaled(self, kind: Kind) -> list[Any]:
         """Return the answers that were journaled before the next step, and are stored with it

@@ -224,6 +224,7 @@ class StepRequests:
         """Change the plan after a request that failed. Raises the ModelError of which the step fails;
         OutOfTime if the run pauses, since a provider is away."""
         failed, reason = self._plan, cause(self._plan, problem)
+        reason.model = reason.model or self._models[failed.model]
         facts = self._facts
         if isinstance(reason, ContextLengthExceeded):
             # Most runs meet none.
@@ -248,7 +249,7 @@ class StepRequests:
                     step=index,
                     from_=self._models[failed.model],
                     to=self._models[plan.model],
-                    error=ErrorInfo.of(reason),
+                    error=ErrorInfo.of(reason, self._work.state.meta.id),
                 )
             )
             plan = self._with_tools(plan)

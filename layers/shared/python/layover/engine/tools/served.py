@@ -84,7 +84,8 @@ async def server_tools(
                 tool = _tool(runtime, server, served)
             except Exception as error:  # the author's rule may raise anything
                 message = f"approve of the server {server.name} failed for {served.name!r}: {error}"
-                raise RunFailed(message, type=type(error).__name__, run_id=ctx.run_id) from error
+                kind = type(error).__name__
+                raise RunFailed(message, type=kind, is_internal=True, run_id=ctx.run_id) from error
             if tool is not None and tool.name not in names:
                 names.add(tool.name)
                 tools.append(tool if server.change is None else server.change(tool))

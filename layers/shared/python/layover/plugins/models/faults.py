@@ -46,6 +46,8 @@ _STATUS_OF_NAME = (
 )
 """Statuses of an error event by the words of its code or type, where it brings no number."""
 
+_REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
+"""The headers in which providers name a request: OpenAI and most others, Anthropic, Amazon, Azure."""
 _OF_SETTINGS = frozenset({401, 402, 403, 404, 405})
 _UNPAID = re.compile(r"insufficient_quota|billing_(hard_limit|not_active)|credit_balance", re.I)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
@@ -224,7 +226,9 @@ def blocked(reason: str) -> ProviderFault:
 
 def from_status(status: int, body: object, headers: Mapping[str, str]) -> ProviderFault:
     """An answer with an error status. `body`: decoded JSON, or the text."""
-    return _fault(status, body, headers)
+    fault = _fault(status, body, headers)
+    fault.error.request_id = next(filter(None, map(headers.get, _REQUEST_IDS)), None)
+    return fault
 
 
 def from_event(body: object) -> ProviderFault:

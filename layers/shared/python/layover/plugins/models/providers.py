@@ -57,7 +57,8 @@ class Providers(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port."""
-        chat, name = self.chat_of(prompt.model)
+        asked = prompt.model
+        chat, name = self.chat_of(asked)
         # The second wire is OpenAI's: other providers are called as ever.
         api = prompt.api if chat is self._own else "chat"
         if (name, api) != (prompt.model, prompt.api):
@@ -65,11 +66,18 @@ class Providers(ChatModel):
         try:
             return await chat.complete(prompt, on_delta)
         except ModelError as error:
+            error.provider = self._provider_of(asked)
             mistyped = mistyped_provider(name, self._addresses)
             if error.status in _NO_SUCH_MODEL and mistyped is not None:
                 # Only in the log: who reads a run's error need not know the deployment's providers.
                 logger.warning("the model %r: %s", name, mistyped)
             raise
+
+    def _provider_of(self, model: str) -> str:
+        """Return the name by which operators know the provider of a model."""
+        provider, _ = split_model(model, self._addresses)
+        is_bedrock = self._make_bedrock is not None and model.startswith(BEDROCK_PREFIX)
+        return provider or ("bedrock" if is_bedrock else "openai")
 
     def dial(self, model: str) -> None:
         """Begin to connect to the provider of a model, unless a connection is idle."""

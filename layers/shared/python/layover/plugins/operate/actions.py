@@ -86,7 +86,8 @@ async def read_run(
         run = await meta_of(runtime, owner, run_id)
         await as_operator(runtime, actor, Deed(OperationKind.READ, run), _read)
     snapshot = await snapshot_of(runtime, owner, run_id)
-    return timeline_of(snapshot), run_view(snapshot, runtime.agents) if with_content else None
+    timeline = timeline_of(snapshot, with_content=with_content)
+    return timeline, run_view(snapshot, runtime.agents) if with_content else None
 
 
 async def has_failed(runtime: Runtime, actor: Actor, run_id: str) -> bool:

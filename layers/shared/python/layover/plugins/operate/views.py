@@ -1,31 +1,47 @@
-"""Runs as operators see them, made from the journal's records. No I/O, and no words of anybody."""
+"""Runs as operators see them, made from the journal's records. No I/O, and no words of anybody but those in
+which a provider, or an exception, failed a run."""
 
 from layover import keys
 from layover.context.frames import usage_at
 from layover.values.base import Json, compact_json
+from layover.values.runs.failures import is_of_code
 from layover.values.runs.operated import (
     OperatedCall,
     OperatedChild,
     OperatedDecision,
+    OperatedError,
     OperatedHook,
     OperatedRun,
     OperatedStep,
     OperatedTimeline,
 )
-from layover.values.runs.run import CallRecord, CallState, RunSnapshot, StepRecord
+from layover.values.runs.run import (
+    CallRecord,
+    CallState,
+    ErrorDetail,
+    ErrorInfo,
+    RunSnapshot,
+    StepRecord,
+)
+
+_UNREAD = "an exception of the agent's code: content=true shows what it says"
 
 
 def glance_at(snapshot: RunSnapshot) -> OperatedRun:
     """Return the run as a list shows it."""
-    return OperatedRun.model_validate(_facts(snapshot))
+    # Its message and its detail are for one run at a time.
+    error = snapshot.meta.error.type if snapshot.meta.error else None
+    return OperatedRun.model_validate({**_facts(snapshot), "error": error})
 
 
-def timeline_of(snapshot: RunSnapshot) -> OperatedTimeline:
-    """Return the run step by step, in the order in which its steps were made."""
+def timeline_of(snapshot: RunSnapshot, *, with_content: bool = False) -> OperatedTimeline:
+    """Return the run step by step, in the order in which its steps were made. `with_content`: also with what
+    an exception of the agent's code said."""
     meta = snapshot.meta
     calls = {call.key: call for call in snapshot.calls}
     steps = sorted(snapshot.steps, key=lambda step: (step.message.created_at, step.key))
     more = {
+        "error": meta.error and _error(meta.error, meta.error_detail, with_content),
         "finish_reason": meta.finish_reason,
         "model": meta.model or next((s.model for s in reversed(steps) if s.model), None),
         "attempts": meta.attempts,
@@ -54,10 +70,14 @@ def _facts(snapshot: RunSnapshot) -> dict[str, Json]:
         "steps": len(steps),
         "calls": sum(len(step.slots) for step in steps),
         "usage": usage_at(steps, {call.key: call for call in snapshot.calls}),
-        # Its message may quote a provider, which may quote a user.
-        "error": meta.error.type if meta.error else None,
         "definition": meta.definition or first or None,
     }
+
+
+def _error(error: ErrorInfo, detail: ErrorDetail | None, with_content: bool) -> OperatedError:
+    if detail is not None and not with_content and is_of_code(error.type, detail):
+        detail = detail.model_copy(update={"message": _UNREAD})
+    return OperatedError(type=error.type, detail=detail)
 
 
 def _step(step: StepRecord, calls: dict[str, CallRecord]) -> OperatedStep:
@@ -146,6 +166,7 @@ def _child(call: CallRecord) -> OperatedChild | None:
         agent=child.agent,
         status=child.status,
         error=child.error.type if child.error else None,
+        error_detail=child.error and _error(child.error, child.error_detail, False).detail,
         started_at=child.started_at,
         ended_at=child.ended_at,
     )

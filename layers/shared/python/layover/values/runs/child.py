@@ -6,7 +6,7 @@ from pydantic import Field
 
 from layover.values.base import Json, Time, Value, is_none
 from layover.values.message import FilePart, Message
-from layover.values.runs.status import ErrorInfo, FinishReason, Status
+from layover.values.runs.status import ErrorDetail, ErrorInfo, FinishReason, Status
 
 
 class ChildResult(Value):
@@ -41,6 +41,8 @@ class ChildRun(Value):
     finish_reason: FinishReason | None = None
     output: Json = None
     error: ErrorInfo | None = None
+    error_detail: ErrorDetail | None = Field(default=None, exclude_if=is_none)
+    """As `RunMeta.error_detail`."""
     ended_at: Time | None = None
     background: bool = Field(default=False, exclude_if=not_)
     """Its call was settled when it began."""

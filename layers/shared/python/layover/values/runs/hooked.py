@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from layover.errors import RunFailed
 from layover.values.base import Json, Value, is_none
-from layover.values.runs.status import ErrorInfo
+from layover.values.runs.status import ErrorDetail, ErrorInfo
 
 Verdict = Literal["allow", "change", "answer", "refuse", "suspend"]
 
@@ -42,6 +43,8 @@ class HookedCall(Value):
     decisions: tuple[HookDecision, ...] = ()
     failure: ErrorInfo | None = None
     """The error of `after_tool`: the run ends with it."""
+    failure_detail: ErrorDetail | None = Field(default=None, exclude_if=is_none)
+    """What operators are told of it."""
 
     @property
     def settles(self) -> bool:
@@ -55,8 +58,18 @@ class HookedCall(Value):
         return changes[-1] if changes else None
 
 
-def with_failure(hooked: HookedCall | None, failure: ErrorInfo | None) -> HookedCall | None:
+def with_failure(
+    hooked: HookedCall | None, failure: RunFailed | None, run_id: str
+) -> HookedCall | None:
     """Return the record with the error that ends the run."""
     if failure is None:
         return hooked
-    return (hooked or HookedCall()).model_copy(update={"failure": failure})
+    told = {"failure": ErrorInfo.of(failure, run_id), "failure_detail": ErrorDetail.of(failure)}
+    return (hooked or HookedCall()).model_copy(update=told)
+
+
+def earlier_failure(error: ErrorInfo, detail: ErrorDetail | None, run_id: str) -> RunFailed:
+    """Return the failure that an earlier attempt journaled. What people are told of it stays the same."""
+    failure = RunFailed(error.message, type=error.type, run_id=run_id)
+    failure.detail = detail
+    return failure

@@ -1,4 +1,5 @@
-"""Runs as operators see them: ids, names, times, sizes and counts, and no words of anybody."""
+"""Runs as operators see them: ids, names, times, sizes and counts, and no words of anybody but those in which
+a provider, or an exception, failed a run."""
 
 from typing import Literal
 
@@ -7,13 +8,13 @@ from pydantic import Field
 from layover.values.base import Time, Usd, Value, is_none
 from layover.values.decision import DecisionKind, Via
 from layover.values.runs.run import CallState, SuspensionKind
-from layover.values.runs.status import FinishReason, Status
+from layover.values.runs.status import ErrorDetail, FinishReason, Status
 from layover.values.runs.usage import Usage
 from layover.values.runs.views import Run
 
 
-class OperatedRun(Value):
-    """A run of any owner."""
+class OperatedFacts(Value):
+    """What every view of a run of any owner has."""
 
     id: str
     owner: str
@@ -26,9 +27,24 @@ class OperatedRun(Value):
     steps: int = Field(description="Model calls, those of sub-agents included.")
     calls: int = Field(description="Tool calls that these asked for.")
     usage: Usage
-    error: str | None = Field(description="The type of the failure, for example `RateLimitError`.")
     definition: str | None = Field(
         description="The hash of the agent's definition that it goes by."
+    )
+
+
+class OperatedRun(OperatedFacts):
+    """A run of any owner."""
+
+    error: str | None = Field(description="The type of the failure, for example `RateLimitError`.")
+
+
+class OperatedError(Value):
+    """Why a run failed."""
+
+    type: str = Field(description="The type of the failure, for example `RateLimitError`.")
+    detail: ErrorDetail | None = Field(
+        description="What the provider said, without what looks like a secret; null where the type says all. "
+        "What an exception of the agent's code said may quote a user: it is there for `content=true`."
     )
 
 
@@ -57,6 +73,7 @@ class OperatedChild(Value):
     agent: str
     status: Status
     error: str | None
+    error_detail: ErrorDetail | None
     started_at: Time
     ended_at: Time | None
 
@@ -105,9 +122,10 @@ class OperatedStep(Value):
     calls: tuple[OperatedCall, ...]
 
 
-class OperatedTimeline(OperatedRun):
+class OperatedTimeline(OperatedFacts):
     """A run step by step."""
 
+    error: OperatedError | None
     finish_reason: FinishReason | None
     model: str | None
     attempts: int = Field(description="Attempts since the last journaled step.")

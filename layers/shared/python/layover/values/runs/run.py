@@ -21,6 +21,7 @@ from layover.values.runs.hooked import HookedCall, HookReply
 from layover.values.runs.model_settings import RunChoice
 from layover.values.runs.provider_wait import ProviderWait, WaitingFor
 from layover.values.runs.served import ServedTools
+from layover.values.runs.status import ErrorDetail as ErrorDetail
 from layover.values.runs.status import ErrorInfo as ErrorInfo
 from layover.values.runs.status import FinishReason as FinishReason
 from layover.values.runs.status import Status as Status
@@ -440,6 +441,8 @@ class RunMeta(Value):
     finish_reason: FinishReason | None = None
     output: Json = None
     error: ErrorInfo | None = None
+    error_detail: ErrorDetail | None = None
+    """What operators are told of the failure. No view of the run's owner has it."""
     usage: Usage = Usage()
     model: str | None = None
     saved: bool = True
@@ -571,6 +574,7 @@ class Outcome(Value):
     finish_reason: FinishReason
     output: Json = None
     error: ErrorInfo | None = None
+    error_detail: ErrorDetail | None = None
     usage: Usage = Usage()
     model: str | None = None
     leaf_id: str

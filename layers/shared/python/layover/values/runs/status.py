@@ -4,7 +4,6 @@ from enum import StrEnum
 
 from layover.errors import RunFailed
 from layover.values.base import Described, Value
-from layover.values.text import sanitise
 
 
 class Status(Described, StrEnum):
@@ -124,7 +123,8 @@ class ErrorInfo(Value):
 
     Attributes:
         type: The kind of failure: the name of an error (`LimitReached`, `OutputInvalid`, `RateLimitError`).
-        message: The text. It may quote an author's or a provider's.
+        message: What happened and what to do, in Layover's words and with the run's id. What a provider or
+            an exception said is in `ErrorDetail` (docs/behaviour.md#failures).
 
     Example:
         ```python
@@ -134,9 +134,11 @@ class ErrorInfo(Value):
         from layover.testing import ScriptedModel, fail
 
         shop = Agent("shop")
-        with shop.override(model=ScriptedModel([fail("too many requests", status=429)])):
+        with shop.override(model=ScriptedModel([fail("quota of org-17", status=429)])):
             result = asyncio.run(shop.generate("Hi"))
-        assert result.error == ErrorInfo(type="RateLimitError", message="too many requests")
+        assert isinstance(result.error, ErrorInfo) and result.error.type == "RateLimitError"
+        assert result.error.message.startswith("The language model takes no more requests for now.")
+        assert result.run_id in result.error.message and "org-17" not in result.error.message
         ```
     """
 
@@ -144,10 +146,58 @@ class ErrorInfo(Value):
     message: str
 
     @classmethod
-    def of(cls, failure: RunFailed) -> "ErrorInfo":
-        """Return what is stored of a failure: its message may quote an author's or a provider's text.
+    def of(cls, failure: RunFailed, run_id: str) -> "ErrorInfo":
+        """Return what the owner of a run is told of its failure.
+
+        Args:
+            failure: The error that ended the run.
+            run_id: The run.
+        """
+        # Few runs fail.
+        from layover.values.runs.failures import words_for_owner
+
+        return cls(type=failure.type, message=words_for_owner(failure, run_id))
+
+
+class ErrorDetail(Value):
+    """What operators are told of a failure, and its owner is not.
+
+    Attributes:
+        provider: The name of the model's provider; None: no model failed, or its name has none.
+        model: The model that was asked.
+        status: The HTTP status of the provider's answer; None: there was none.
+        request_id: The provider's id of the request, which its support asks for.
+        message: The words of the provider or the exception, without what looks like a secret: 500 characters
+            at most.
+
+    Example:
+        ```python
+        import asyncio
+
+        from layover import Agent
+        from layover.testing import ScriptedModel, fail
+
+        shop = Agent("shop")
+        with shop.override(model=ScriptedModel([fail("Incorrect API key: sk-1234", status=401)])):
+            result = asyncio.run(shop.generate("Hi"))
+        assert result.error_detail.status == 401
+        assert result.error_detail.message == "Incorrect API key: [hidden]"
+        ```
+    """
+
+    provider: str | None = None
+    model: str | None = None
+    status: int | None = None
+    request_id: str | None = None
+    message: str
+
+    @classmethod
+    def of(cls, failure: RunFailed) -> "ErrorDetail | None":
+        """Return the detail of a failure; None: its owner is told all of it.
 
         Args:
             failure: The error that ended the run.
         """
-        return cls(type=failure.type, message=sanitise(failure.message))
+        from layover.values.runs.failures import detail_of
+
+        return detail_of(failure)

@@ -183,7 +183,7 @@ def _from_seconds(seconds: int | None) -> datetime | None:
 def outcome_text(outcome: Outcome) -> str:
     """Return the part of an outcome that META keeps. Fields with their default are left out, so that META
     stays below 1 KB."""
-    names = {"finish_reason", "output", "error", "usage", "model"}
+    names = {"finish_reason", "output", "error", "error_detail", "usage", "model"}
     fields = {"usage": {}, **outcome.model_dump(mode="json", include=names, exclude_defaults=True)}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 

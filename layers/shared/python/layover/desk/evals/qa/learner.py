@@ -131,7 +131,8 @@ class Learner:
             return Reply("", problem=f"{type(error).__name__}: {error}")
         await self._go_back(head)
         if result.error is not None:
-            return Reply("", problem=f"{result.error.type}: {result.error.message}")
+            told = result.error_detail or result.error
+            return Reply("", problem=f"{result.error.type}: {told.message}")
         return Reply(result.text, tokens=result.usage.total_tokens)
 
     async def _go_back(self, head: ThreadHead) -> None:

@@ -79,7 +79,9 @@ def over(item: Item) -> str:
         figures.append("cost unknown" if cost is None else f"${float(cost):.4f}")
     figures.append(f"{seconds:.1f} s")
     error = outcome.get("error")
-    why = f"\n    {error['type']}: {error['message']}" if error else ""
+    # Whoever reads the terminal runs the service: what the provider said helps.
+    told = outcome.get("error_detail") or error
+    why = f"\n    {error['type']}: {told['message']}" if error else ""
     names = f"{_text(item, 'thread_id')} {_text(item, 'id')}"
     return f"{_text(item, 'agent')} {_text(item, 'status')}  {names}  {', '.join(figures)}{why}"
 
