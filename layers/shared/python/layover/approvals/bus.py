@@ -1,4 +1,4 @@
-"""Events about waiting calls on the bus (docs/behaviour.md#callbacks)."""
+"""Events on the bus: about waiting calls (docs/behaviour.md#callbacks), and of runs that end."""
 
 import logging
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from layover.clock import rfc3339
 from layover.errors import RetryableError
 from layover.runtime import Runtime
-from layover.values.decision import BusEvent
+from layover.values.decision import RUN_FINISHED, BusEvent
 from layover.values.metrics import Metric
 from layover.values.runs.run import CallRecord, RunMeta
 
@@ -32,7 +32,7 @@ async def publish_request(runtime: Runtime, run: RunMeta, call: CallRecord) -> b
     try:
         await publish(runtime, BusEvent.REQUESTED, run, call)
     except RetryableError as error:
-        _count_failure(runtime, call, error)
+        _count_failure(runtime, error, run_id=call.run_id, key=call.key)
         return False
     return True
 
@@ -44,7 +44,7 @@ async def publish_escalation(runtime: Runtime, run: RunMeta, call: CallRecord) -
     try:
         await publish(runtime, BusEvent.ESCALATED, run, call, to=to)
     except RetryableError as error:
-        _count_failure(runtime, call, error)
+        _count_failure(runtime, error, run_id=call.run_id, key=call.key)
         return False
     return True
 
@@ -70,13 +70,32 @@ async def _try_publish_outcome(
     try:
         await runtime.callbacks.publish(kind.value, detail)
     except RetryableError as error:
-        _count_failure(runtime, call, error)
+        _count_failure(runtime, error, run_id=call.run_id, key=call.key)
         return False
     return True
 
 
-def _count_failure(runtime: Runtime, call: CallRecord, error: Exception) -> None:
-    context = {"run_id": call.run_id, "key": call.key, "cause": type(error).__name__}
+async def publish_end(runtime: Runtime, run: RunMeta) -> bool:
+    """Publish that the run is over (docs/behaviour.md#told-ends). Return False if the bus did not take it."""
+    detail = {
+        "run_id": run.id,
+        "thread_id": run.thread_id,
+        "owner": run.owner,
+        "agent": run.agent,
+        "status": run.status.value,
+        "finish_reason": run.finish_reason.value if run.finish_reason else None,
+        "error_type": run.error.type if run.error else None,
+    }
+    try:
+        await runtime.callbacks.publish(RUN_FINISHED, detail)
+    except RetryableError as error:
+        _count_failure(runtime, error, run_id=run.id)
+        return False
+    return True
+
+
+def _count_failure(runtime: Runtime, error: Exception, **ids: str) -> None:
+    context = {**ids, "cause": type(error).__name__}
     _log.warning("an event is published later", extra=context)
     runtime.metrics.count(Metric.PUBLISH_FAILED)
 

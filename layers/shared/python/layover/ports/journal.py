@@ -697,6 +697,7 @@ class Watch(Protocol):
         *,
         lost_at: datetime | None = None,
         paid: frozenset[str] = frozenset(),
+        told: bool = False,
     ) -> bool:
         """Set the time of the next look at what was looked at. Return False, and change nothing, if another
         look was requested since it was read, such as the one at once after a decision, or if none is needed
@@ -707,6 +708,7 @@ class Watch(Protocol):
             at: The time of the next look.
             lost_at: Of a run: the time since which nothing drives it.
             paid: Of a run: what it does not owe any more.
+            told: Of a run: the bus knows of its end.
         """
         ...
 

@@ -216,7 +216,9 @@ class RunLog(Protocol):
         *events: Event,
         head: ThreadHead | None = None,
         retention: timedelta | None = None,
+        untold: bool = False,
     ) -> "Ended":
         """Write the end in one transaction: run over, thread handed on, last events. `retention`: no work is
-        left for the run, and its records may expire after this time."""
+        left for the run, and its records may expire after this time. `untold`: the sweeper tells the bus of
+        the end, unless the run is retired before."""
         ...

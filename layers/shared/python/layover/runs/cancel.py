@@ -13,7 +13,7 @@ from layover.engine.state import RunState
 from layover.errors import NotFound, RetryableError
 from layover.ports import RunLog
 from layover.records.deployed import deployed_agent
-from layover.runs.finish import end_even_unsaved, last_events, thread_of
+from layover.runs.finish import end_even_unsaved, last_events, log_end, thread_of
 from layover.runs.seizure import LOOK_EVERY_S, end_by_force
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
@@ -109,6 +109,7 @@ async def _drop(runtime: Runtime, run: RunMeta) -> None:
         events = last_events(runtime, outcome, ())
         # Refused if it was sent a message since the read.
         if await runtime.journal.commands.end_queued(snapshot.meta, outcome, *events):
+            log_end(snapshot.meta, CANCELLED)
             return
 
 

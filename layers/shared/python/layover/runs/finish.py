@@ -4,8 +4,10 @@ the thread."""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
+from layover.approvals.bus import publish_end
 from layover.approvals.outbox import tell, wake_cut
 from layover.batches import batched
 from layover.context.fit import learned_windows
@@ -52,6 +54,8 @@ from layover.values.thread import ThreadHead
 
 logger = logging.getLogger("layover")
 
+TOLD_WITHIN = timedelta(seconds=2)
+"""The time that the bus has to take an end. The run is over, and nobody waits for that."""
 PUBLISH_HAS_S = 0.3
 """Seconds that the bus has to take what the run owes, before the run ends. A bus that is away does not delay
 a cancel: the sweeper asks it again."""
@@ -93,7 +97,20 @@ async def end_run(
         await runtime.threads.save_turn(record)
         return True
 
-    return await _end(runtime, log, state, head, over=over, save=save, retention=retention)
+    # The execution of a run tells its end, and is repeated if it dies before. An end that is no success tells
+    # the sweeper too: operators count on it, and a write more makes no run dearer that succeeds.
+    untold = over.status is not Status.SUCCESS
+    return await _end(
+        runtime, log, state, head, over=over, save=save, retention=retention, untold=untold
+    )
+
+
+async def tell_end(runtime: Runtime, run: RunMeta) -> bool:
+    """Tell the bus of a run that is over. Return False if the bus did not take it in time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TOLD_WITHIN.total_seconds()):
+            return await publish_end(runtime, run)
+    return False
 
 
 async def end_even_unsaved(
@@ -125,7 +142,8 @@ async def end_even_unsaved(
             return False
         return True
 
-    await _end(runtime, log, state, head, over=over, save=save)
+    # Whoever ends a run by force is not repeated: the sweeper tells.
+    await _end(runtime, log, state, head, over=over, save=save, untold=True)
 
 
 async def save_unsaved(runtime: Runtime, head: ThreadHead) -> None:
@@ -159,6 +177,7 @@ async def _end(
     over: Over,
     save: _Save,
     retention: timedelta | None = None,
+    untold: bool,
 ) -> Ended:
     # A death before the end is written leaves a run that is not over: the next attempt, or the sweeper, ends
     # it, and repeats what was done here.
@@ -205,7 +224,8 @@ async def _end(
     events = [*over.events, *last_events(runtime, outcome, own.response)]
     # With the head that this writer read. If the head has changed since, the end is planned again with the
     # new one.
-    end = await log.end(outcome, *events, head=head, retention=retention)
+    end = await log.end(outcome, *events, head=head, retention=retention, untold=untold)
+    log_end(state.meta, over)
     # After the end, so that a branch that wakes up finds the run over and does nothing. The execution says
     # that it is awake when it retires the run.
     await wake_cut(runtime, state.calls.values(), end.owed)
@@ -322,6 +342,18 @@ def _turn_record(state: RunState, head: ThreadHead, own: Branch, run: Run) -> Tu
         ),
         snapshot=tree_of(run),
     )
+
+
+def log_end(run: RunMeta, over: Over) -> None:
+    """Write the one line of a run's end. It has ids and kinds, and no words of anybody."""
+    level, facts = logging.INFO, {"status": over.status.value, "finish_reason": over.finish_reason}
+    if over.error is not None:
+        level, facts["error_type"] = logging.WARNING, over.error.type
+    if (detail := over.error_detail) is not None:
+        facts |= {"provider": detail.provider, "model": detail.model}
+        facts |= {"provider_status": detail.status, "provider_request_id": detail.request_id}
+    ids = {"run_id": run.id, "thread_id": run.thread_id, "agent": run.agent}
+    logger.log(level, "a run ended", extra={**ids, **facts})
 
 
 def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:

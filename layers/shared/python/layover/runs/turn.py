@@ -24,7 +24,7 @@ from layover.records.deployed import deployed_agent
 from layover.records.lifetimes import set_ttl, watch_thread
 from layover.runs.aside import Claim, hand_on, save_ahead, take_back
 from layover.runs.executions import BRANCH_EVENTS, PAUSE_EVENTS, room_for, start_successor
-from layover.runs.finish import end_run, head_now, save_unsaved, thread_of
+from layover.runs.finish import end_run, head_now, save_unsaved, tell_end, thread_of
 from layover.runs.load_turn import agent_of, load_turn_input
 from layover.runs.resume import resume
 from layover.runtime import Runtime
@@ -134,13 +134,21 @@ async def _not_mine(runtime: Runtime, payload: RunPayload, epoch: int | None = N
     if run is not None and run.status.over:
         head = await runtime.journal.heads.get(run.owner, run.thread_id)
         work = _memory_work_after(runtime, run.agent, run.status, head)
-        # The turn that ended the run may have died before it retired the records.
+        # The turn that ended the run may have died before it told the bus, and before it retired the records.
+        if not await tell_end(runtime, run):
+            return await _tell_later(runtime, payload)
         if work is MemoryWork.NOTHING and run.saved:
             await watch_thread(runtime, run.owner, run.thread_id)
             await _set_ttl(runtime, run)
         return _result("over", memory=work, has_failed=run.status is Status.FAILED)
     mine = run is not None and (run.execution, run.epoch) == (payload.execution, epoch)
     return _result("yielded" if mine else "left")
+
+
+async def _tell_later(runtime: Runtime, payload: RunPayload) -> TurnResult:
+    """Let the execution come back to a run that is over, once the bus may take its end."""
+    room = await room_for(runtime, payload, PAUSE_EVENTS)
+    return _result("paused" if room else "left")
 
 
 async def _release_room(runtime: Runtime, payload: RunPayload) -> None:
@@ -175,7 +183,8 @@ async def _advance(
         turn_input = await load_turn_input(runtime, agent, head, log.snapshot)
         turn_input = await with_run_tools(runtime, agent, RunState(log.snapshot), turn_input)
     except RunFailed as failure:
-        return await _end(runtime, log, RunState(log.snapshot), head, failed(failure, meta.id))
+        over, state = failed(failure, meta.id), RunState(log.snapshot)
+        return await _end(runtime, payload, log, state, head, over=over)
     loop = Loop(runtime, log, agent, turn_input, deadline, holds_thread=not is_aside)
     progress = await loop.advance()
     if isinstance(progress, Aside):
@@ -202,7 +211,7 @@ async def _advance(
         await run_cancel_hooks(runtime, log, state, agent)
     # Before the end, because no attempt follows the end of a run; a death in between only repeats this.
     await remember_turn(runtime, agent, state, progress, turn_input.history)
-    return await _end(runtime, log, state, head, progress)
+    return await _end(runtime, payload, log, state, head, over=progress)
 
 
 async def _withdraw_left(
@@ -278,7 +287,13 @@ async def _check_may_start(runtime: Runtime, log: RunLog) -> None:
 
 
 async def _end(
-    runtime: Runtime, log: RunLog, state: RunState, head: ThreadHead, over: Over
+    runtime: Runtime,
+    payload: RunPayload,
+    log: RunLog,
+    state: RunState,
+    head: ThreadHead,
+    *,
+    over: Over,
 ) -> TurnResult:
     """End the run. If no work follows, its records may expire from here on."""
     meta = log.snapshot.meta
@@ -293,10 +308,15 @@ async def _end(
         retention = None if is_cut_short else runtime.settings.run_retention
     end = await end_run(runtime, log, state, head, over=over, retention=retention)
     changes = {"status": over.status, "updated_at": end.at}
+    changes |= {"finish_reason": over.finish_reason, "error": over.error}
     changes |= {"sockets": end.sockets, "owed": end.owed}
+    ended = meta.model_copy(update=changes)
+    # Behind the end: nobody who follows the run waits for it.
+    if not await tell_end(runtime, ended):
+        return await _tell_later(runtime, payload)
     # What a run that was cut short adds is saved once it has its place.
     if work is MemoryWork.NOTHING and not end.retired and not is_cut_short:
-        await _set_ttl(runtime, meta.model_copy(update=changes))
+        await _set_ttl(runtime, ended)
     return _result("over", memory=work, has_failed=over.status is Status.FAILED)
 
 

@@ -57,6 +57,10 @@ class BusEvent(StrEnum):
     DECIDED = "ApprovalDecided"
 
 
+RUN_FINISHED = "RunFinished"
+"""The type of the event of a run's end."""
+
+
 class WakeUp(StrEnum):
     """Our own answer to a token: the branch is to look at the record. It says whether the bus knows of the
     decision that is there."""

@@ -299,6 +299,7 @@ class TableRunCommands:
             "status": outcome.status.value,
             "outcome": await self._bodies.pack_value(folder, outcome_text(outcome)),
             "updated_at": rfc3339(self._clock.now()),
+            "untold": True,
         }
         queued = all_of(Equals("status", Status.QUEUED.value), same("said", run.said or None))
         log = EventLog(self._backing, keys, run_id, folder)

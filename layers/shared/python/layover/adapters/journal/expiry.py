@@ -79,7 +79,7 @@ class TableExpiry:
         retired = Update(
             pk,
             META,
-            set={"expires": expires, **place},
+            set={"expires": expires, "untold": None, **place},
             exclude={"owed": paid} if paid else {},
             when=all_of(Exists("pk"), owes_at_most(paid)),
         )

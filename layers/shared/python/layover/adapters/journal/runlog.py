@@ -455,6 +455,7 @@ class TableRunLog:
         *events: Event,
         head: ThreadHead | None = None,
         retention: timedelta | None = None,
+        untold: bool = False,
     ) -> Ended:
         """Write the end: META is over, HEAD is handed on, and the last events."""
         at = self._clock.now()
@@ -467,6 +468,7 @@ class TableRunLog:
             "waiting": None,
             "decided": None,
             "saved": None if outcome.saved else False,
+            "untold": untold or None,
             "unplaced": outcome.unplaced,
             **({"loose_at": rfc3339(outcome.loose_at)} if outcome.loose_at else {}),
         }
@@ -484,6 +486,7 @@ class TableRunLog:
             # run and waits for its end.
             sets_ttl = (
                 expires is not None
+                and not untold
                 and not self.owed
                 and self._expiry.covers(expires)
                 and self._watchers.has_none

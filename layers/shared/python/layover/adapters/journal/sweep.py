@@ -87,11 +87,13 @@ class TableWatch:
         *,
         lost_at: datetime | None = None,
         paid: frozenset[str] = frozenset(),
+        told: bool = False,
     ) -> bool:
         """See `ports.Watch`."""
-        lost = {} if due.run_id is None else {"lost_at": rfc3339(lost_at) if lost_at else None}
+        changes = {} if due.run_id is None else {"lost_at": rfc3339(lost_at) if lost_at else None}
+        changes |= {"untold": None} if told else {}
         owed = {"owed": paid} if paid else {}
-        return await self._set(due, {**_next_look(at), **lost}, owed)
+        return await self._set(due, {**_next_look(at), **changes}, owed)
 
     async def put_off(self, due: DueCheck, at: datetime) -> None:
         """See `ports.Watch`."""

@@ -129,9 +129,10 @@ class TracedLog:
         *events: Event,
         head: ThreadHead | None = None,
         retention: timedelta | None = None,
+        untold: bool = False,
     ) -> Ended:
         """See `ports.RunLog`."""
-        ended = await self._log.end(outcome, *events, head=head, retention=retention)
+        ended = await self._log.end(outcome, *events, head=head, retention=retention, untold=untold)
         self.is_over = True
         with harmless():
             self._spans.ended(outcome, ended.at)

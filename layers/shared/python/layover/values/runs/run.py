@@ -447,6 +447,8 @@ class RunMeta(Value):
     model: str | None = None
     saved: bool = True
     """False while the outcome is over but not in Postgres (docs/behaviour.md#unsaved-runs)."""
+    untold: bool = False
+    """True if the run is over, and the sweeper has to tell the bus of that."""
     decided: frozenset[str] = frozenset()
     """Keys of the calls that are decided and not yet settled."""
     owed: frozenset[str] = frozenset()
