@@ -45,6 +45,8 @@ LEASES = "LEASES"
 """Partition of the leases that count for all users together. It has no owner."""
 REQUEST = "REQUEST"
 SWITCH = "STOP"
+OPERATORS = "layover operators"
+"""Partition of what operators are told of, and who owns looks at it. No user has such a subject."""
 """Both keys of the one item that stops everything while it exists. It has no owner: it is the operator's."""
 
 
@@ -322,6 +324,11 @@ def told_key(call: str, delivery: str) -> str:
 def link_key(secret: str) -> str:
     """Sort key, in a run's partition, of a link that decides one of its calls. The secret is hashed."""
     return f"{LINK_PREFIX}{hashlib.sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def outage_key(id: str) -> str:
+    """Sort key, in the partition of operators, of the failures of one kind."""
+    return f"OUTAGE#{id}"
 
 
 def press_key(signature: str) -> str:

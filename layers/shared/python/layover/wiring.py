@@ -258,6 +258,7 @@ def _channels() -> ports.ChannelPorts:
         config=lazy(_channel_config),
         senders=_senders(),
         deliveries=lazy(_deliveries),
+        outages=lazy(_outages),
         links=lazy(_decision_links),
         base_url=env.api_url.rstrip("/"),
         presses=_presses(),
@@ -331,6 +332,13 @@ def _deliveries() -> ports.Deliveries:
     from layover.adapters.journal.deliveries import TableDeliveries
 
     return TableDeliveries(_table(), SystemClock())
+
+
+@cache
+def _outages() -> ports.Outages:
+    from layover.adapters.journal.outages import TableOutages
+
+    return TableOutages(_table(), SystemClock())
 
 
 @cache

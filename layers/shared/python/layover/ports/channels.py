@@ -4,11 +4,15 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from layover.errors import LayoverError, RetryableError
 from layover.values.base import Time, Value
 from layover.values.channels import Address, Channels, Notice, NoticeLinks
+
+if TYPE_CHECKING:
+    # Only `notify` loads it.
+    from layover.values.outages import Outage
 
 
 class ChannelRefused(LayoverError):
@@ -88,6 +92,27 @@ class Deliveries(Protocol):
         ...
 
 
+class AlreadyCounted(LayoverError):
+    """The run is one of an outage's failures already: its event has come again."""
+
+
+class Outages(Protocol):
+    """The failures that operators are told of, by kind (`values.outages`)."""
+
+    async def get(self, id: str) -> "Outage | None":
+        """Return the newest outage of a kind; None: there was none for days."""
+        ...
+
+    async def keep(self, outage: "Outage") -> bool:
+        """Keep an outage as it is now. False: it was changed since it was read."""
+        ...
+
+    async def count(self, outage: "Outage", owner: str, run_id: str) -> bool:
+        """Keep an outage that has one more failure: this run's, which counts once. False as `keep`. Raises
+        AlreadyCounted, NotFound."""
+        ...
+
+
 class Link(Value):
     """The right of one person to decide one call by a link. Its secret is stored as a hash only."""
 
@@ -153,6 +178,7 @@ class ChannelPorts:
     config: Channels = field(default_factory=Channels)
     senders: Mapping[str, Sender] = field(default_factory=dict)
     deliveries: Deliveries | None = None
+    outages: Outages | None = None
     links: DecisionLinks | None = None
     base_url: str = ""
     """The API's URL, without a slash at its end: links begin with it."""

@@ -82,13 +82,24 @@ class Tally:
 
 
 DueKind = Literal[
-    "run", "thread", "file", "node", "entries", "export", "export_job", "owner", "import", "grant"
+    "run",
+    "thread",
+    "file",
+    "node",
+    "entries",
+    "export",
+    "export_job",
+    "owner",
+    "import",
+    "grant",
+    "outage",
 ]
 """`run`: the run's objects in S3, as `THREAD/RUN`; `thread`: a thread without activity; `file`: a file that
 no message has named; `node`: a node's memory, by its key; `entries`: all of the owner's entries; `export`: an
 export, by its key; `export_job`: an export that is made in the background, by its id; `owner`: a user who is
 to be forgotten; `import`: a thread that is imported, whose head may be missing; `grant`: a grant whose
-service is to be told that it is over, by its connection."""
+service is to be told that it is over, by its connection; `outage`: failures that operators were told of, by
+their kind: they may be over. Its owner is no user."""
 
 
 @dataclass(frozen=True)

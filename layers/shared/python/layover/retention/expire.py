@@ -16,6 +16,7 @@ from layover.records.threads import head_of
 from layover.retention.export_job import carry_on_export
 from layover.retention.forget import carry_on
 from layover.runtime import Runtime
+from layover.values.decision import OUTAGE_QUIET
 
 BATCH_SIZE = 100
 """Dues that are looked at before the next ones are read, in which every owner gets a turn again."""
@@ -138,12 +139,19 @@ async def _grant(runtime: Runtime, due: Due) -> datetime | None:
     return runtime.clock.now() + runtime.settings.sweep_patience * TELL_AGAIN
 
 
+async def _outage(runtime: Runtime, due: Due) -> datetime | None:
+    """Ask whoever tells operators. If the outage is not over, they ask for another look."""
+    await runtime.callbacks.publish(OUTAGE_QUIET, {"outage": due.name.partition("@")[0]})
+    return None
+
+
 async def _export(runtime: Runtime, due: Due) -> datetime | None:
     await runtime.blobs.delete(due.name)
     return None
 
 
 _LOOKS: Mapping[DueKind, Look] = {
+    "outage": _outage,
     "run": _run,
     "thread": _thread,
     "file": _file,

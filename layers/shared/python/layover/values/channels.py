@@ -1,4 +1,5 @@
-"""Channels: where people are told of calls that wait for them, as a deployment's configuration says.
+"""Channels: where people are told of calls that wait for them, and of failures, as a deployment's
+configuration says.
 
 `layover.plugins.people` reads the configuration, and knows which channels there are."""
 
@@ -13,6 +14,10 @@ OWNER = "owner"
 """The group of channels for a run's own user: calls that only this user decides, and outcomes."""
 ITSELF = "@owner"
 """As an address of that group: wherever the configuration says that the run's user is."""
+OPERATORS_GROUP = "operators"
+"""The group of channels for whoever runs the deployment: runs that fail."""
+QUEUED_FOR_OPERATORS = ("owner", "run_id", "outage")
+"""As `QUEUED`, of an event that is about no call."""
 QUEUED = ("owner", "run_id", "tool_call_id", "attempt", "n")
 """Fields of an event that the queue before `notify` has: ids and numbers. The rest is read."""
 
@@ -84,6 +89,18 @@ class NoticeKind(StrEnum):
     DECIDED = "decided"
     TEST = "test"
     """Nothing waits: `owner` looks whether messages arrive (`layover doctor --send`)."""
+    FAILURES = "failures"
+    """Runs fail: for operators."""
+    MENDED = "mended"
+    """No run fails any more in the way of which operators were told."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True if such a message asks nobody to decide."""
+        return self in _CLOSED
+
+
+_CLOSED = frozenset({NoticeKind.DECIDED, NoticeKind.TEST, NoticeKind.FAILURES, NoticeKind.MENDED})
 
 
 class Notice(Value):

@@ -59,6 +59,8 @@ class BusEvent(StrEnum):
 
 RUN_FINISHED = "RunFinished"
 """The type of the event of a run's end."""
+OUTAGE_QUIET = "OutageQuiet"
+"""The type of the event by which the sweeper asks `notify` whether an outage is over."""
 
 
 class WakeUp(StrEnum):

@@ -29,6 +29,7 @@ from layover.project import Project
 from layover.values.base import strict_json
 from layover.values.channels import (
     ITSELF,
+    OPERATORS_GROUP,
     OWNER,
     Address,
     Channels,
@@ -36,8 +37,7 @@ from layover.values.channels import (
     NoticeKind,
     NoticeLinks,
 )
-from layover.values.runs.run import SuspensionKind
-from layover.values.runs.views import OpenApproval
+from layover.values.notices import no_call
 from layover.values.text import reveal
 
 VARIABLE = "LAYOVER_CHANNELS"
@@ -112,14 +112,14 @@ class ChannelsDoctor:
                     f"may decide {where}, and nobody is told: give the group an address in {VARIABLE}",
                 )
         for group in self.channels.groups:
-            if group not in uses and group != OWNER:
+            if group not in uses and group not in (OWNER, OPERATORS_GROUP):
                 yield Finding(
                     "warn", group, "has addresses, and no tool of these agents names it in `by`"
                 )
 
     def _people(self) -> Iterator[Finding]:
         for group, addresses in self.channels.groups.items():
-            if group == OWNER:
+            if group in (OWNER, OPERATORS_GROUP):
                 continue
             members = [person for person in self.channels.people if group in person.groups]
             for address in addresses:
@@ -194,21 +194,7 @@ class ChannelsDoctor:
 def probe(by: str) -> Notice:
     """Return the notice of a test, which is about no call."""
     now = datetime.now(UTC)
-    call = OpenApproval(
-        tool_call_id="test",
-        tool_name="test",
-        args={},
-        kind=SuspensionKind.APPROVAL,
-        payload={},
-        resume_schema={},
-        attempt=1,
-        agent_path=("test",),
-        requested_at=now,
-        run_id="test",
-        thread_id="test",
-        agent="test",
-    )
-    return Notice(kind=NoticeKind.TEST, owner=by, call=call, at=now)
+    return Notice(kind=NoticeKind.TEST, owner=by, call=no_call("test", now), at=now)
 
 
 def rules_of(agents: Iterable[Any]) -> list[Rule]:

@@ -4,17 +4,18 @@ An event may be late, repeated, or overtaken by another one, so nothing that peo
 names a call, and the journal says what is true of it. Each message is claimed before it is sent and noted
 afterwards (`ports.channels.Deliveries`); an event that comes again finds the notes and does nothing."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
 from layover.approvals.waiting import is_expired
-from layover.errors import NotFound, RetryableError
+from layover.errors import NotFound
 from layover.plugins.people.links import console_link, make_links
+from layover.plugins.people.outages import tell_if_over, tell_of_failure
+from layover.plugins.people.tries import try_each
 from layover.plugins.people.turns import Turns
 from layover.ports.channels import (
     ChannelBusy,
@@ -28,21 +29,19 @@ from layover.ports.channels import (
 from layover.runtime import Runtime
 from layover.values.channels import (
     ITSELF,
+    OPERATORS_GROUP,
     OWNER,
     Address,
     Notice,
     NoticeKind,
     NoticeLinks,
 )
-from layover.values.decision import BusEvent, Decision
-from layover.values.metrics import Metric
+from layover.values.decision import OUTAGE_QUIET, RUN_FINISHED, BusEvent, Decision
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 from layover.values.runs.views import OpenApproval
 
 logger = logging.getLogger("layover")
 
-MAX_AT_ONCE = 8
-"""Messages of one event that are sent side by side."""
 _KINDS = {
     BusEvent.REQUESTED: NoticeKind.REQUESTED,
     BusEvent.REMINDER: NoticeKind.REMINDER,
@@ -62,9 +61,14 @@ async def notify(runtime: Runtime, event: Mapping[str, Any], turns: Turns) -> No
         event: The event.
         turns: The turns of the invocation, by which it waits for services.
     """
-    kind = _KINDS.get(event.get("detail-type", ""))
-    detail = event.get("detail") or {}
-    if kind is None or not runtime.channels.config.groups:
+    type, detail = event.get("detail-type", ""), event.get("detail") or {}
+    if not runtime.channels.config.groups:
+        return
+    if type in (RUN_FINISHED, OUTAGE_QUIET):
+        await _tell_operators(runtime, type, detail, turns)
+        return
+    kind = _KINDS.get(type)
+    if kind is None:
         return
     wait = await _read(runtime, detail, turns)
     if wait is None:
@@ -82,6 +86,18 @@ async def notify(runtime: Runtime, event: Mapping[str, Any], turns: Turns) -> No
     except NotFound:
         # Erased meanwhile: nobody is told of it any more.
         logger.info("a run is gone of which people were to be told", extra={"run_id": wait.run.id})
+
+
+async def _tell_operators(
+    runtime: Runtime, type: str, detail: Mapping[str, Any], turns: Turns
+) -> None:
+    if not runtime.channels.config.groups.get(OPERATORS_GROUP):
+        return
+    owner, run_id, outage = (detail.get(k) for k in ("owner", "run_id", "outage"))
+    if type == OUTAGE_QUIET and outage:
+        await tell_if_over(runtime, outage, turns)
+    elif type == RUN_FINISHED and owner and run_id:
+        await tell_of_failure(runtime, owner, run_id, turns)
 
 
 async def _read(runtime: Runtime, detail: Mapping[str, Any], turns: Turns) -> "_Wait | None":
@@ -156,7 +172,8 @@ class _Wait:
         """Tell those who may decide, once each."""
         notice = self.notice(kind, n)
         where = self._addresses(self._groups(kind))
-        failure = await _try_each(self, [(a, partial(self._ask_at, a, notice)) for a in where])
+        work = [(a, partial(self._ask_at, a, notice)) for a in where]
+        failure = await try_each(self.runtime, self.run.id, work)
         # A decision, or a vote, that came while the messages were under way saw that they were not sent yet.
         # So did one that came after the death of a sender whose message was found now.
         now = await self._now()
@@ -172,7 +189,7 @@ class _Wait:
         notice = self.notice(NoticeKind.VOTED)
         messages = await self._requests()
         work = [(m.address, partial(self._update, m, notice)) for m in messages]
-        failure = await _try_each(self, work)
+        failure = await try_each(self.runtime, self.run.id, work)
         # A service may have been busy for long. Whatever else changed the messages meanwhile, this came last
         # there, so what is true now comes behind it.
         now = await self._now()
@@ -196,7 +213,7 @@ class _Wait:
                 requests.setdefault(address, [])
         tell = partial(self._tell_outcome_at, mends=mends)
         work = [(a, partial(tell, a, rs, notice)) for a, rs in requests.items()]
-        failure = await _try_each(self, work)
+        failure = await try_each(self.runtime, self.run.id, work)
         if failure is not None:
             raise failure
 
@@ -332,36 +349,3 @@ class _Wait:
         """Return the call as it is now."""
         call = await self.runtime.journal.runs.call(*self.place)
         return replace(self, call=call or self.call)
-
-
-async def _try_each(
-    wait: _Wait, work: Iterable[tuple[Address, Callable[[], Awaitable[object]]]]
-) -> Exception | None:
-    """Do the work at each address. Return the failure for which the event has to come again, if there is one.
-    Raises NotFound: the run is gone."""
-    room = asyncio.Semaphore(MAX_AT_ONCE)
-
-    async def try_one(address: Address, tell: Callable[[], Awaitable[object]]) -> Exception | None:
-        context = {"run_id": wait.run.id, "channel": address.channel}
-        try:
-            async with room:
-                await tell()
-        except ChannelRefused as error:
-            # The same would be refused again. The error says what the deployer has to do.
-            logger.error("a channel refused a message: %s", error, extra=context)
-            wait.runtime.metrics.count(Metric.CHANNEL_REFUSED, channel=address.channel)
-        except NotFound as error:
-            return error
-        except RetryableError as error:
-            logger.warning("a message is sent later: %s", error, extra=context)
-            return error
-        except Exception as error:  # whatever is wrong with one address: the others are told
-            logger.exception("a message was not sent", extra=context)
-            return error
-        return None
-
-    failures = [f for f in await asyncio.gather(*(try_one(*each) for each in work)) if f]
-    missing = next((failure for failure in failures if isinstance(failure, NotFound)), None)
-    if missing is not None:
-        raise missing
-    return next(iter(failures), None)

@@ -10,6 +10,8 @@ from typing import Any
 from layover.values.base import Json, compact_json
 from layover.values.channels import Channels, Notice, NoticeKind
 from layover.values.decision import ApprovalRule, DecisionKind, Vote, counts_of
+from layover.values.notices import OutageNotice
+from layover.values.outages import WINDOW, Outage
 from layover.values.runs.run import BUDGET_TOOL, SYSTEM, SuspensionKind
 from layover.values.text import isolate, show
 
@@ -52,6 +54,8 @@ def headline(notice: Notice, channels: Channels | None = None) -> str:
     match notice.kind:
         case NoticeKind.TEST:
             sentence = f"This is a test by {name_of(notice.owner)}; nothing waits."
+        case _ if isinstance(notice, OutageNotice):
+            sentence = _outage_line(notice)
         case NoticeKind.DECIDED:
             is_edit = notice.decision is not None and notice.decision.exact_args is not None
             # The summary says what was asked for.
@@ -78,6 +82,8 @@ def facts(notice: Notice, channels: Channels | None = None) -> list[tuple[str, s
         notice: The call, as it is now.
         channels: The configuration, as for `headline`.
     """
+    if isinstance(notice, OutageNotice):
+        return _outage_facts(notice.outage)
     if notice.kind is NoticeKind.TEST:
         return []
     call, rule = notice.call, notice.rule or notice.call.approval
@@ -232,6 +238,34 @@ def _fits(text: str, value: Json, limit: int) -> bool:
 
 def _size(text: str, value: Json) -> int:
     return max(len(value if isinstance(value, str) else compact_json(value)), len(text))
+
+
+def _outage_line(notice: OutageNotice) -> str:
+    outage = notice.outage
+    agent = clean(outage.agent, MAX_NAME)
+    provider = f" of {clean(outage.provider, MAX_NAME)}" if outage.provider else ""
+    error = f"{clean(outage.error_type, MAX_NAME)}{provider}"
+    runs = f"{_count(outage.count, 'run')} of {agent}"
+    if notice.kind is NoticeKind.MENDED:
+        minutes = round(WINDOW.total_seconds() / 60)
+        return f"Over: no run of {agent} failed for {minutes} minutes by {error}"
+    if outage.count > 1:
+        return f"{runs} failed since {_time(outage.begun_at)}: {error}"
+    return f"{runs} failed: {error}"
+
+
+def _outage_facts(outage: Outage) -> list[tuple[str, str]]:
+    named = ", ".join(outage.runs)
+    more = outage.count - len(outage.runs)
+    return [
+        ("Agent", clean(outage.agent, MAX_NAME)),
+        ("Error", clean(outage.error_type, MAX_NAME)),
+        *([("Provider", clean(outage.provider, MAX_NAME))] if outage.provider else []),
+        ("Failed runs", str(outage.count)),
+        ("First of them", f"{named} and {more} more" if more else named),
+        ("First failure", _time(outage.begun_at)),
+        ("Last failure", _time(outage.last_at)),
+    ]
 
 
 def _request(notice: Notice, channels: Channels | None) -> str:

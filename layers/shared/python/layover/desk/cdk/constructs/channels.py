@@ -2,6 +2,7 @@
 (docs/adr/0021-channels.md)."""
 
 import json
+from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -19,8 +20,8 @@ from layover.desk.cdk.constructs.time import duration
 from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, KEPT, NOTIFY, PAUSE_FACTOR
 from layover.desk.cdk.settings import Settings
 from layover.plugins.people.channel import Grant
-from layover.values.channels import QUEUED
-from layover.values.decision import BusEvent
+from layover.values.channels import OPERATORS_GROUP, QUEUED, QUEUED_FOR_OPERATORS
+from layover.values.decision import OUTAGE_QUIET, RUN_FINISHED, BusEvent
 
 SOURCE = "layover"
 FIVE_MINUTES = Duration.minutes(5)
@@ -76,7 +77,18 @@ class ChannelQueue(Construct):
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=ATTEMPTS),
         )
-        rule = self._rule(bus, queue)
+        asked = events.EventPattern(source=[SOURCE], detail_type=[each.value for each in BusEvent])
+        what = "Calls that wait for people, and what became of them"
+        rule = self._rule(bus, _target(queue, QUEUED), "Rule", what, asked)
+        if OPERATORS_GROUP in (settings.channels or {}):
+            # An end has a status. The question whether an outage is over has none.
+            failed = events.EventPattern(
+                source=[SOURCE],
+                detail_type=[RUN_FINISHED, OUTAGE_QUIET],
+                detail={"status": ["failed", {"exists": False}]},
+            )
+            to_operators = _target(queue, QUEUED_FOR_OPERATORS)
+            self._rule(bus, to_operators, "Failures", "Runs that failed, for operators", failed)
         self.untold = {
             "put_aside": dead.metric_approximate_number_of_messages_visible(period=FIVE_MINUTES),
             "undelivered": cloudwatch.Metric(
@@ -105,18 +117,21 @@ class ChannelQueue(Construct):
             )
         )
 
-    def _rule(self, bus: events.IEventBus, queue: sqs.IQueue) -> events.Rule:
-        ids = {name: events.EventField.from_path(f"$.detail.{name}") for name in QUEUED}
-        message = {"detail-type": events.EventField.detail_type, "detail": ids}
+    def _rule(
+        self,
+        bus: events.IEventBus,
+        target: events.IRuleTarget,
+        id: str,
+        what: str,
+        pattern: events.EventPattern,
+    ) -> events.Rule:
         rule = events.Rule(
             self,
-            "Rule",
-            description="Calls that wait for people, and what became of them",
+            id,
+            description=what,
             event_bus=bus,
-            event_pattern=events.EventPattern(
-                source=[SOURCE], detail_type=[event.value for event in BusEvent]
-            ),
-            targets=[targets.SqsQueue(queue, message=events.RuleTargetInput.from_object(message))],
+            event_pattern=pattern,
+            targets=[target],
         )
         acknowledge(
             rule,
@@ -126,6 +141,13 @@ class ChannelQueue(Construct):
             ),
         )
         return rule
+
+
+def _target(queue: sqs.IQueue, names: Sequence[str]) -> events.IRuleTarget:
+    """Return the queue as the target of a rule, which gets these fields of an event's detail."""
+    ids = {name: events.EventField.from_path(f"$.detail.{name}") for name in names}
+    message = {"detail-type": events.EventField.detail_type, "detail": ids}
+    return targets.SqsQueue(queue, message=events.RuleTargetInput.from_object(message))
 
 
 def resource_of(scope: Construct, grant: Grant) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from textwrap import fill
 
 from layover.plugins.people.words import clean, cut, headline, rest
-from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks, Person
+from layover.values.channels import Channels, Notice, NoticeLinks, Person
 
 MAX_SUBJECT = 150
 TEXT_WIDTH = 78
@@ -17,7 +17,6 @@ _FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 _ADDRESS = re.compile(r":(?=//)|(?<![@\w.-])(?:[\w-]+\.)+(?=[^\W\d_]{2})(?![\w.-]*@)")
 """The colon of a scheme and the dots of a host, by which a text is an address. Those of people have an @, and
 stay."""
-_CLOSED = (NoticeKind.DECIDED, NoticeKind.TEST)
 _DARK = (
     "@media (prefers-color-scheme:dark){.page{background:#14171c!important}"
     ".card{background:#1f242c!important;border-color:#343b46!important}"
@@ -78,7 +77,7 @@ def _unlink(text: str) -> str:
 
 
 def _button(notice: Notice, links: NoticeLinks) -> tuple[str, str]:
-    if notice.kind in _CLOSED:
+    if notice.kind.is_closed:
         return links.console, "Open the console"
     if links.decide is not None:
         return links.decide, "Decide"
@@ -86,7 +85,7 @@ def _button(notice: Notice, links: NoticeLinks) -> tuple[str, str]:
 
 
 def _note(notice: Notice, links: NoticeLinks, reader: Person | None) -> str:
-    if notice.kind in _CLOSED:
+    if notice.kind.is_closed:
         return ""
     if links.decide is None:
         return "The console asks you to sign in. Forwarding this mail does not move the right to decide."

@@ -54,7 +54,6 @@ _USER = re.compile(r"[UW][A-Z0-9]+")
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]+")
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SCOPES = re.compile(r"[a-z:._, ]{1,200}")
-_NOTHING_WAITS = (NoticeKind.DECIDED, NoticeKind.TEST)
 
 _PASSING = frozenset(
     {
@@ -349,7 +348,7 @@ def message_blocks(
         verdict = [{"type": "divider"}, {"type": "section", "text": plain(result)}]
     table = show_facts(notice, channels, [*blocks, *verdict])
     blocks += [*table.blocks, *verdict]
-    waits = notice.decision is None and notice.kind not in _NOTHING_WAITS
+    waits = notice.decision is None and not notice.kind.is_closed
     elements = [*(_decisions(notice) if waits and table.is_whole else ()), *_console(links)]
     if elements and waits:
         blocks.append({"type": "actions", "elements": elements})

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from layover.plugins.people.words import MISSING, cut, headline, rest
-from layover.values.channels import Channels, Notice, NoticeKind, NoticeLinks
+from layover.values.channels import Channels, Notice, NoticeLinks
 
 MAX_BYTES = 28 * 1024
 """Bytes of a message that Teams takes, as it keeps it: the card is a text in it, with a backslash before each
@@ -33,8 +33,7 @@ def write_card(notice: Notice, links: NoticeLinks, channels: Channels) -> bytes:
         for name, value in facts
         for n, line in enumerate(value.splitlines())
     ]
-    is_closed = notice.kind in (NoticeKind.DECIDED, NoticeKind.TEST)
-    label = "Open the console" if is_closed else "Decide in the console"
+    label = "Open the console" if notice.kind.is_closed else "Decide in the console"
     for limit in _LENGTHS:
         body = [
             _heading(head),
