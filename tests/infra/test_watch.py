@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from layover.desk.cdk.constructs.observability import ENDING, UNFORESEEN
 from layover.desk.cdk.settings import FUNCTIONS
 from layover.values.metrics import NAMESPACE, Metric
 from support.aws.templates import Synthesized
@@ -23,6 +24,16 @@ def alarm(stack: Synthesized, name: str) -> dict[str, Any]:
     """The one alarm of this name."""
     (found,) = (p for n, p in alarms(stack).items() if n.startswith(f"Observability{name}"))
     return found
+
+
+def metric_filters(stack: Synthesized) -> list[dict[str, Any]]:
+    """What makes metrics of log lines."""
+    return [r["Properties"] for r in stack.of_type("AWS::Logs::MetricFilter").values()]
+
+
+def transformation(filter: dict[str, Any]) -> dict[str, Any]:
+    (found,) = filter["MetricTransformations"]
+    return dict(found)
 
 
 def test_somebody_is_told(vpc: Synthesized) -> None:
@@ -52,7 +63,9 @@ def test_alarms_are_there_without_anybody_to_tell(plain: Synthesized) -> None:
 
 def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the metrics of an alarm; CloudWatch bills each."""
-    return [m for m in alarm.get("Metrics", [alarm]) if "Expression" not in m]
+    found = alarm.get("Metrics", [alarm])
+    # A query finds the metric of each agent, and counts as one for the first.
+    return [m for m in found if "Expression" not in m or m["Expression"].startswith("SELECT")]
 
 
 def test_costs_page_says_on_how_many_metrics_alarms_are(vpc: Synthesized) -> None:
@@ -79,7 +92,7 @@ def test_metric_of_which_nothing_is_known_is_nothing(vpc: Synthesized, name: str
 def test_only_answers_that_nobody_foresaw_are_an_alarm(vpc: Synthesized) -> None:
     """A waking database and a stopped system answer 503."""
     found = alarm(vpc, "ApiErrors")
-    filters = [r["Properties"] for r in vpc.of_type("AWS::Logs::MetricFilter").values()]
+    filters = [f for f in metric_filters(vpc) if transformation(f)["MetricName"] == UNFORESEEN]
     (counted,) = {json.dumps(f["MetricTransformations"]) for f in filters}
     (transformed,) = json.loads(counted)
     assert transformed["MetricNamespace"] == found["Namespace"] == NAMESPACE
@@ -97,7 +110,32 @@ def test_failed_executions_are_an_alarm(vpc: Synthesized) -> None:
         for m in alarm(vpc, "ExecutionsFailed")["Metrics"]
         if "MetricStat" in m
     }
-    assert names == {"ExecutionsFailed", "ExecutionsTimedOut"}
+    assert names == {"ExecutionsFailed"}
+
+
+def test_share_of_failed_runs_is_an_alarm_for_the_worst_agent(vpc: Synthesized) -> None:
+    found = alarm(vpc, "FailedShare")
+    (query,) = found["Metrics"]
+    service = vpc.functions()["turn"]["Environment"]["Variables"]["LAYOVER_SERVICE"]
+    assert f"service = '{service}' GROUP BY agent" in query["Expression"]
+    # One failure of a quiet agent is all its runs of those five minutes.
+    assert (found["Threshold"], found["EvaluationPeriods"]) == (0.2, 3)
+    assert found["TreatMissingData"] == "notBreaching"
+
+
+def test_metric_of_failed_runs_is_made_of_the_line_of_each_end(vpc: Synthesized) -> None:
+    filters = [f for f in metric_filters(vpc) if transformation(f)["MetricName"] == "failed_share"]
+    values = {(f["FilterPattern"], transformation(f)["MetricValue"]) for f in filters}
+    line = '$.message = "a run ended"'
+    assert values == {
+        (f'{{ ({line}) && ($.status = "failed") }}', "1"),
+        (f'{{ ({line}) && ($.status != "failed") }}', "0"),
+    }
+    watched = {json.dumps(f["LogGroupName"]) for f in filters}
+    assert len(watched) == len(ENDING)
+    # The names that the query groups by and asks for.
+    keys = {each["Key"] for f in filters for each in transformation(f)["Dimensions"]}
+    assert keys == {"service", "agent"}
 
 
 def test_age_of_the_oldest_approval_is_the_metric_that_the_sweeper_counts(vpc: Synthesized) -> None:

@@ -32,6 +32,16 @@ BUSIEST = ("api", "turn")
 """Functions that first show a lack of concurrency: `api` has its own share, the others have the rest."""
 UNFORESEEN = "unforeseen"
 """Metric that counts the `internal-error` responses of `api` and `sockets`, from their logs."""
+FAILED_SHARE = "failed_share"
+"""Metric by agent: 1 for a run that failed and 0 for any other, from the line of its end. Its average is the
+share of failed runs."""
+ENDING = ("turn", "settle", "sweep")
+"""Functions that end runs other than by a cancel."""
+MUCH = 0.2
+"""The share of an agent's runs above which failures are no accidents."""
+PERIODS = {"FailedShare": 3}
+"""Periods in a row that are an alarm, where that is not one: a run that fails by itself is all runs of its
+five minutes."""
 COMPACTION = (Metric.COMPACTION_WAITS, Metric.COMPACTION_FAILED, Metric.RECALL_SCOPE_CUT)
 
 
@@ -60,6 +70,7 @@ class Observability(Construct):
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         """Alarms by their names, such as `Errors`."""
         self._count_unforeseen()
+        self._count_failed()
         self._alarms()
         self._dashboard()
         if settings.budget_usd is not None:
@@ -84,6 +95,7 @@ class Observability(Construct):
     def _alarms(self) -> None:
         settings = self._settings
         self._alarm("ExecutionsFailed", self._failed(), 0, "An execution failed")
+        self._alarm("FailedShare", self._worst_share(), MUCH, "Many runs of an agent fail")
         self._alarm("Errors", self._errors(), settings.alarm_errors, "Functions fail")
         self._alarm("Throttles", self._throttles(), 0, "The account has too little concurrency")
         # Not HTTP 5xx: for a waking database or a stopped system 503 is the ordinary response.
@@ -104,7 +116,7 @@ class Observability(Construct):
             metric=metric,
             threshold=above,
             comparison_operator=ABOVE,
-            evaluation_periods=1,
+            evaluation_periods=PERIODS.get(name, 1),
             treat_missing_data=QUIET,
         )
         self.alarms[name] = alarm
@@ -147,6 +159,7 @@ class Observability(Construct):
         """Return what the alarms watch, for dashboards and alarms of the program that makes the stack."""
         return {
             "executions_failed": self._failed(),
+            "failed_share": self._worst_share(),
             "errors": self._errors(),
             "throttles": self._throttles(),
             "unforeseen_errors": self._unforeseen(),
@@ -156,12 +169,49 @@ class Observability(Construct):
         }
 
     def _failed(self) -> cloudwatch.IMetric:
-        machine = self._resources.machine
-        using = {
-            "failed": machine.metric_failed(period=FIVE_MINUTES),
-            "timed": machine.metric_timed_out(period=FIVE_MINUTES),
-        }
+        # An execution has no time-out. That of a run which failed fails.
+        using = {"failed": self._resources.machine.metric_failed(period=FIVE_MINUTES)}
         return _sum_of("Executions that failed", using)
+
+    def _worst_share(self) -> cloudwatch.IMetric:
+        """Return the share of failed runs of the agent that has the largest one. Agents come and go, so the
+        query finds their metrics."""
+        service = f"service = '{self._settings.prefix}'"
+        schema = f'SCHEMA("{NAMESPACE}", agent, service)'
+        query = f'SELECT AVG("{FAILED_SHARE}") FROM {schema} WHERE {service} GROUP BY agent'
+        return cloudwatch.MathExpression(
+            label="Largest share of failed runs",
+            expression=f"{query} ORDER BY AVG() DESC LIMIT 1",
+            period=FIVE_MINUTES,
+            using_metrics={},
+        )
+
+    def _shares(self) -> cloudwatch.IMetric:
+        terms = f'MetricName="{FAILED_SHARE}" service="{self._settings.prefix}"'
+        search = f"{{{NAMESPACE},agent,service}} {terms}"
+        return cloudwatch.MathExpression(
+            expression=f"SEARCH('{search}', 'Average', 300)",
+            label="",
+            period=FIVE_MINUTES,
+            using_metrics={},
+        )
+
+    def _count_failed(self) -> None:
+        """Make a metric of the lines `a run ended`, so that a run pays for no other."""
+        ended = logs.FilterPattern.string_value("$.message", "=", "a run ended")
+        for name in ENDING:
+            for id, comparison, value in (("Failed", "=", "1"), ("Other", "!=", "0")):
+                status = logs.FilterPattern.string_value("$.status", comparison, "failed")
+                logs.MetricFilter(
+                    self,
+                    f"{id}RunsOf{name.capitalize()}",
+                    log_group=self._resources.functions[name].log_group,
+                    filter_pattern=logs.FilterPattern.all(ended, status),
+                    metric_namespace=NAMESPACE,
+                    metric_name=FAILED_SHARE,
+                    metric_value=value,
+                    dimensions={"service": "$.service", "agent": "$.agent"},
+                )
 
     def _errors(self) -> cloudwatch.IMetric:
         return self._sum("Errors", self._resources.functions.keys() - set(WATCHED_ELSEWHERE))
@@ -242,6 +292,7 @@ class Observability(Construct):
                 "Requests", api.metric_count(), api.metric_client_error(), api.metric_server_error()
             ),
             _graph("Oldest approval (s)", self._approval_age()),
+            _graph("Share of failed runs by agent", self._shares()),
         )
         each = sorted(resources.functions.items())
         board.add_widgets(
