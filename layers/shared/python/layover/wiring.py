@@ -672,7 +672,7 @@ def in_memory_runtime(
     from layover.declare.tools.delegate import with_handoffs
     from layover.inmemory.allowance import in_memory_allowance
     from layover.inmemory.blobs import InMemoryBlobs
-    from layover.inmemory.callbacks import InMemoryCallbacks
+    from layover.inmemory.callbacks import NobodyListens
     from layover.inmemory.journal import in_memory_journal
     from layover.inmemory.sealer import InMemorySealer
     from layover.inmemory.stores.memory import InMemoryMemory
@@ -702,7 +702,7 @@ def in_memory_runtime(
         memory=InMemoryMemory(threads),
         blobs=blobs,
         model=model or lazy(_model),
-        callbacks=InMemoryCallbacks(),
+        callbacks=NobodyListens(),
         clock=clock,
         ids=ids or RandomIds(),
         settings=environment().settings,
