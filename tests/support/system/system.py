@@ -464,7 +464,8 @@ class System:
         return [
             event
             for event in self._local("GET", "/_local/events")
-            if event["detail"]["run_id"] == run_id and event["detail_type"] == "ApprovalRequested"
+            if event["detail"].get("run_id") == run_id
+            and event["detail_type"] == "ApprovalRequested"
         ]
 
     def outbox(self) -> list[Json]:

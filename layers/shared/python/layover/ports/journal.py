@@ -99,7 +99,7 @@ no message has named; `node`: a node's memory, by its key; `entries`: all of the
 export, by its key; `export_job`: an export that is made in the background, by its id; `owner`: a user who is
 to be forgotten; `import`: a thread that is imported, whose head may be missing; `grant`: a grant whose
 service is to be told that it is over, by its connection; `outage`: failures that operators were told of, by
-their kind: they may be over. Its owner is no user."""
+their kind: they may be over. Its owner stands for no user."""
 
 
 @dataclass(frozen=True)
@@ -708,7 +708,7 @@ class Watch(Protocol):
         *,
         lost_at: datetime | None = None,
         paid: frozenset[str] = frozenset(),
-        told: bool = False,
+        is_told: bool = False,
     ) -> bool:
         """Set the time of the next look at what was looked at. Return False, and change nothing, if another
         look was requested since it was read, such as the one at once after a decision, or if none is needed
@@ -719,7 +719,7 @@ class Watch(Protocol):
             at: The time of the next look.
             lost_at: Of a run: the time since which nothing drives it.
             paid: Of a run: what it does not owe any more.
-            told: Of a run: the bus knows of its end.
+            is_told: Of a run: the bus knows of its end.
         """
         ...
 

@@ -257,19 +257,19 @@ async def _finish(runtime: Runtime, run: RunMeta, due: DueCheck) -> str:
         paid |= await wake_cut(runtime, snapshot.calls if snapshot else (), run.owed)
     is_told = not run.untold or await publish_end(runtime, run)
     if run.owed - paid or not is_told:
-        await _reschedule(runtime, due, paid, told=is_told)
+        await _reschedule(runtime, due, paid, is_told=is_told)
         return "owing"
     if head is not None and run.id in head.unplaced:
         # The end of the run at work gives its last messages their place.
         await keep_records(runtime, run)
-        await _reschedule(runtime, due, paid, calm=CALM, told=True)
+        await _reschedule(runtime, due, paid, calm=CALM, is_told=True)
         return "unplaced"
     if await _is_forgotten(runtime, run):
         now = runtime.clock.now()
         at = now + runtime.settings.sweep_patience
         # Refused if the execution has retired the run since the read: it had not died but finished.
         watch = runtime.journal.watch
-        if await watch.reschedule(due, at, lost_at=now, paid=paid, told=True):
+        if await watch.reschedule(due, at, lost_at=now, paid=paid, is_told=True):
             await runtime.callbacks.start(run.owner, run.id, run.n + 1)
         return "remembering"
     await set_ttl(runtime, run, paid)
@@ -313,7 +313,7 @@ async def _reschedule(
     *,
     calm: int = 1,
     latest: datetime | None = None,
-    told: bool = False,
+    is_told: bool = False,
 ) -> None:
     """After a while, or at `latest`, whichever comes first; not before one patience is over."""
     now, patience = runtime.clock.now(), runtime.settings.sweep_patience
@@ -322,7 +322,7 @@ async def _reschedule(
         at = max(now + patience, min(at, latest))
     # Changes nothing if another look was requested since this one began, so that a decision that has just
     # arrived is not put off.
-    await runtime.journal.watch.reschedule(due, at, paid=paid, told=told)
+    await runtime.journal.watch.reschedule(due, at, paid=paid, is_told=is_told)
 
 
 def _first(*times: datetime | None) -> datetime | None:

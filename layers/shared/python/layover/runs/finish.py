@@ -97,8 +97,8 @@ async def end_run(
         await runtime.threads.save_turn(record)
         return True
 
-    # The execution of a run tells its end, and is repeated if it dies before. An end that is no success tells
-    # the sweeper too: operators count on it, and a write more makes no run dearer that succeeds.
+    # The execution of a run tells its end, and is repeated if it dies before. An end other than a success
+    # tells the sweeper too: operators count on it, and a write more makes no run dearer that succeeds.
     untold = over.status is not Status.SUCCESS
     return await _end(
         runtime, log, state, head, over=over, save=save, retention=retention, untold=untold

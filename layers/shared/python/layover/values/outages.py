@@ -79,7 +79,7 @@ class Outage(Value):
             return None
         return self.model_copy(update={"claimed_until": now + CLAIMED})
 
-    def told(self, sent: frozenset[str], *, whole: bool) -> "Outage":
+    def with_sent(self, sent: frozenset[str], *, whole: bool) -> "Outage":
         """Return the outage once these addresses have its message. `whole`: no other will get it."""
         rest = {"sent": tuple(sorted(sent)), "is_due": not whole, "claimed_until": None}
         return self.model_copy(update=rest)

@@ -87,11 +87,11 @@ class TableWatch:
         *,
         lost_at: datetime | None = None,
         paid: frozenset[str] = frozenset(),
-        told: bool = False,
+        is_told: bool = False,
     ) -> bool:
         """See `ports.Watch`."""
         changes = {} if due.run_id is None else {"lost_at": rfc3339(lost_at) if lost_at else None}
-        changes |= {"untold": None} if told else {}
+        changes |= {"untold": None} if is_told else {}
         owed = {"owed": paid} if paid else {}
         return await self._set(due, {**_next_look(at), **changes}, owed)
 

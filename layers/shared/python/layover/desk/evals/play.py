@@ -83,8 +83,8 @@ async def play(how: Play, case: Case, repeat: int = 1) -> Outcome:
 def _own_failures(result: Result[Any], stubs: Stubs, script: ScriptedModel | None) -> Iterator[str]:
     """Yield what fails a case whatever it expects."""
     if result.error is not None:
-        told = result.error_detail or result.error
-        yield f"the run failed: {result.error.type}: {told.message}"
+        words = result.error_detail or result.error
+        yield f"the run failed: {result.error.type}: {words.message}"
     elif result.status == "cancelled":
         yield "the run was cancelled"
     for name in stubs.misses:

@@ -100,7 +100,7 @@ class AtEnd:
     async def answers(self, over: Over) -> dict[str, Any]:
         """Return the hooks' answers about this end, as they are journaled. Raises RetryableError."""
         result = first = self._result(over)
-        ended_with = _told("error", over.error, over.error_detail)
+        ended_with = _as_journaled("error", over.error, over.error_detail)
         for _, hook in self._hooks.at("at_end"):
             try:
                 result = validate_answer(
@@ -112,8 +112,8 @@ class AtEnd:
             except Exception as error:
                 failure = self._hooks.failed(hook, "at_end", error)
                 raised = ErrorInfo.of(failure, self._state.run_id)
-                told = _told("failure", raised, ErrorDetail.of(failure))
-                return {"output": None, **ended_with, **told}
+                failure_facts = _as_journaled("failure", raised, ErrorDetail.of(failure))
+                return {"output": None, **ended_with, **failure_facts}
         output = over.output if result is first else jsonable(result.output)
         return {"output": output, **ended_with}
 
@@ -134,14 +134,14 @@ class AtEnd:
         )
 
 
-def _told(key: str, error: ErrorInfo | None, detail: ErrorDetail | None) -> dict[str, Any]:
+def _as_journaled(key: str, error: ErrorInfo | None, detail: ErrorDetail | None) -> dict[str, Any]:
     """Return a failure as it is journaled, under its key."""
-    told: dict[str, Any] = {key: error.model_dump() if error else None}
-    return {**told, f"{key}_detail": detail.model_dump()} if detail else told
+    facts: dict[str, Any] = {key: error.model_dump() if error else None}
+    return {**facts, f"{key}_detail": detail.model_dump()} if detail else facts
 
 
 def _earlier(answer: dict[str, Any], key: str, run_id: str) -> RunFailed:
     """Return the failure that was journaled under this key."""
-    detail = answer.get(f"{key}_detail")
-    told = ErrorDetail.model_validate(detail) if detail else None
-    return earlier_failure(ErrorInfo.model_validate(answer[key]), told, run_id)
+    facts = answer.get(f"{key}_detail")
+    detail = ErrorDetail.model_validate(facts) if facts else None
+    return earlier_failure(ErrorInfo.model_validate(answer[key]), detail, run_id)

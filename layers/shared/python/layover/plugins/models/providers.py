@@ -57,8 +57,8 @@ class Providers(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """One reply; see the port."""
-        asked = prompt.model
-        chat, name = self.chat_of(asked)
+        model = prompt.model
+        chat, name = self.chat_of(model)
         # The second wire is OpenAI's: other providers are called as ever.
         api = prompt.api if chat is self._own else "chat"
         if (name, api) != (prompt.model, prompt.api):
@@ -66,7 +66,7 @@ class Providers(ChatModel):
         try:
             return await chat.complete(prompt, on_delta)
         except ModelError as error:
-            error.provider = self._provider_of(asked)
+            error.provider = self._provider_of(model)
             mistyped = mistyped_provider(name, self._addresses)
             if error.status in _NO_SUCH_MODEL and mistyped is not None:
                 # Only in the log: who reads a run's error need not know the deployment's providers.

@@ -94,7 +94,7 @@ async def _tell(runtime: Runtime, id: str, turns: Turns) -> None:
 async def _look_again(runtime: Runtime, outage: Outage) -> None:
     """Have the sweeper ask whether the outage is over, once it may be."""
     at = outage.last_at + WINDOW
-    # Each look has a name of its own: the sweeper that removes the last one does not remove this.
+    # Each look has another name: the sweeper that removes the last one does not remove this.
     name = f"{outage.id}@{rfc3339(at)}"
     await runtime.journal.dues.schedule(OPERATORS, "outage", name, at)
 
@@ -127,7 +127,7 @@ async def _send(runtime: Runtime, outage: Outage, turns: Turns, *, unsure: bool 
 
     def note(now: Outage) -> Outage | None:
         is_newest = now.message == number
-        return now.told(frozenset(sent), whole=failure is None) if is_newest else None
+        return now.with_sent(frozenset(sent), whole=failure is None) if is_newest else None
 
     await _change(_outages(runtime), outage.id, note)
     if failure is not None:

@@ -255,14 +255,14 @@ def _outage_line(notice: OutageNotice) -> str:
 
 
 def _outage_facts(outage: Outage) -> list[tuple[str, str]]:
-    named = ", ".join(outage.runs)
+    first = ", ".join(outage.runs)
     more = outage.count - len(outage.runs)
     return [
         ("Agent", clean(outage.agent, MAX_NAME)),
         ("Error", clean(outage.error_type, MAX_NAME)),
         *([("Provider", clean(outage.provider, MAX_NAME))] if outage.provider else []),
         ("Failed runs", str(outage.count)),
-        ("First of them", f"{named} and {more} more" if more else named),
+        ("First of them", f"{first} and {more} more" if more else first),
         ("First failure", _time(outage.begun_at)),
         ("Last failure", _time(outage.last_at)),
     ]

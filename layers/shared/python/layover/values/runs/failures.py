@@ -78,7 +78,7 @@ _SECRETS = (
     # What a URL has besides its place.
     (re.compile(r"//[^\s/@?#]+@"), "//"),
     (re.compile(r"(https?://[^\s?#]+)[?#][^\s\])]*"), r"\1"),
-    # Anything else that long with letters and digits and without a hyphen is no word.
+    # No word is that long and has letters and digits and no hyphen.
     (re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{32,}\b"), _HIDDEN),
 )
 

@@ -64,8 +64,8 @@ def with_failure(
     """Return the record with the error that ends the run."""
     if failure is None:
         return hooked
-    told = {"failure": ErrorInfo.of(failure, run_id), "failure_detail": ErrorDetail.of(failure)}
-    return (hooked or HookedCall()).model_copy(update=told)
+    changes = {"failure": ErrorInfo.of(failure, run_id), "failure_detail": ErrorDetail.of(failure)}
+    return (hooked or HookedCall()).model_copy(update=changes)
 
 
 def earlier_failure(error: ErrorInfo, detail: ErrorDetail | None, run_id: str) -> RunFailed:

@@ -77,9 +77,11 @@ class ChannelQueue(Construct):
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=ATTEMPTS),
         )
-        asked = events.EventPattern(source=[SOURCE], detail_type=[each.value for each in BusEvent])
+        of_calls = events.EventPattern(
+            source=[SOURCE], detail_type=[each.value for each in BusEvent]
+        )
         what = "Calls that wait for people, and what became of them"
-        rule = self._rule(bus, _target(queue, QUEUED), "Rule", what, asked)
+        rule = self._rule(bus, _target(queue, QUEUED), "Rule", what, of_calls)
         if OPERATORS_GROUP in (settings.channels or {}):
             # An end has a status. The question whether an outage is over has none.
             failed = events.EventPattern(

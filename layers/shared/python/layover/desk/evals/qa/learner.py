@@ -131,8 +131,8 @@ class Learner:
             return Reply("", problem=f"{type(error).__name__}: {error}")
         await self._go_back(head)
         if result.error is not None:
-            told = result.error_detail or result.error
-            return Reply("", problem=f"{result.error.type}: {told.message}")
+            words = result.error_detail or result.error
+            return Reply("", problem=f"{result.error.type}: {words.message}")
         return Reply(result.text, tokens=result.usage.total_tokens)
 
     async def _go_back(self, head: ThreadHead) -> None:
