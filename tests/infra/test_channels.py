@@ -10,7 +10,7 @@ from layover.clock import SystemClock
 from layover.desk.cdk.settings import Settings
 from layover.desk.local.aws.queue import Queue
 from layover.desk.local.aws.storage import Storage
-from layover.values.decision import BusEvent
+from layover.values.decision import OUTAGE_QUIET, RUN_FINISHED, BusEvent
 from support.aws.forms import CHANNEL_SECRETS, CHANNELS
 from support.aws.templates import Synthesized, listed
 from support.worlds.channels import asked
@@ -37,8 +37,7 @@ def test_deployment_without_channels_has_nothing_of_them(vpc: Synthesized) -> No
 
 
 def test_every_event_about_a_waiting_call_gets_to_the_function(connected: Synthesized) -> None:
-    rules = [r["Properties"] for r in connected.of_type("AWS::Events::Rule").values()]
-    (rule,) = (r for r in rules if "EventPattern" in r)
+    rule = rule_for(connected, BusEvent.REQUESTED)
     assert rule["EventPattern"]["source"] == ["layover"]
     assert set(rule["EventPattern"]["detail-type"]) == {event.value for event in BusEvent}
     assert rule["EventBusName"]
@@ -60,8 +59,7 @@ async def test_queue_gets_the_ids_of_an_event_and_nothing_else_of_it(
     name, whole = told.bench.callbacks.events[-1]
     event = {"detail-type": name, "source": "layover", "detail": dict(whole)}
     assert {"task_token", "args", "payload", "decision"} <= whole.keys()
-    (rule,) = (r for r in connected.of_type("AWS::Events::Rule").values() if _has_pattern(r))
-    (target,) = rule["Properties"]["Targets"]
+    (target,) = rule_for(connected, kind)["Targets"]
     # EventBridge keeps in a dead-letter queue what it had to send, or the event: AWS does not say which.
     assert target.keys() <= {"Arn", "Id", "InputTransformer"}
     body = json.loads(transformed(target["InputTransformer"], event))
@@ -76,8 +74,38 @@ async def test_queue_gets_the_ids_of_an_event_and_nothing_else_of_it(
     assert json.loads(message.body) == body
 
 
-def _has_pattern(rule: dict[str, Any]) -> bool:
-    return "EventPattern" in rule["Properties"]
+def rule_for(stack: Synthesized, kind: str) -> dict[str, Any]:
+    """The one rule that passes events of this type on."""
+    rules = [r["Properties"] for r in stack.of_type("AWS::Events::Rule").values()]
+    matching = (r for r in rules if kind in r.get("EventPattern", {}).get("detail-type", ()))
+    (rule,) = matching
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail"),
+    [
+        (RUN_FINISHED, {"owner": "ann", "run_id": "run_1", "status": "failed", "agent": "shop"}),
+        (OUTAGE_QUIET, {"outage": "a1"}),
+    ],
+)
+def test_operators_are_told_of_failures_by_their_ids(
+    connected: Synthesized, kind: str, detail: dict[str, Any]
+) -> None:
+    rule = rule_for(connected, kind)
+    # Runs that succeed cost the queue nothing.
+    assert rule["EventPattern"].get("detail", {}) in ({}, {"status": ["failed"]})
+    assert ("detail" in rule["EventPattern"]) == (kind == RUN_FINISHED)
+    event = {"detail-type": kind, "source": "layover", "detail": detail}
+    body = json.loads(transformed(rule["Targets"][0]["InputTransformer"], event))
+    ids = {name: value for name, value in detail.items() if name not in ("status", "agent")}
+    assert body == {"detail-type": kind, "detail": ids}
+    storage = Storage()
+    queue = Queue(storage, [kind])
+    with storage.transaction() as connection:
+        queue.send(connection, event, SystemClock().now())
+    (message,) = queue.receive(SystemClock().now())
+    assert json.loads(message.body) == body
 
 
 def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:

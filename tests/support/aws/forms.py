@@ -11,6 +11,7 @@ TITAN = "amazon.titan-embed-text-v2:0"
 CHANNELS = {
     "finance": [{"slack": "#payouts"}, {"mail": ["bea@example.com"]}, {"teams": "TEAMS_FINANCE"}],
     "owner": [{"mail": ["@owner"]}],
+    "operators": [{"slack": "#ops"}],
     "people": {"bea@example.com": {"id": "bea", "groups": ["finance"], "slack": "U123"}},
     "mail_from": "approvals@example.com",
 }

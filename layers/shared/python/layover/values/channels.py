@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from layover.values.base import Time, Value
-from layover.values.decision import ApprovalRule, Decision
+from layover.values.decision import OUTAGE_QUIET, RUN_FINISHED, ApprovalRule, Decision
 from layover.values.runs.views import OpenApproval
 
 OWNER = "owner"
@@ -16,10 +16,10 @@ ITSELF = "@owner"
 """As an address of that group: wherever the configuration says that the run's user is."""
 OPERATORS_GROUP = "operators"
 """The group of channels for whoever runs the deployment: runs that fail."""
-QUEUED_FOR_OPERATORS = ("owner", "run_id", "outage")
-"""As `QUEUED`, of an event that is about no call."""
 QUEUED = ("owner", "run_id", "tool_call_id", "attempt", "n")
 """Fields of an event that the queue before `notify` has: ids and numbers. The rest is read."""
+QUEUED_FOR_OPERATORS = {RUN_FINISHED: ("owner", "run_id"), OUTAGE_QUIET: ("outage",)}
+"""The same of events that are about no call, by their type."""
 
 
 class Address(Value):

@@ -46,8 +46,8 @@ from layover.desk.local.terminal.show import RunWatch
 from layover.errors import ConfigurationError
 from layover.plugins.people.config import read_channels
 from layover.values.base import strict_json
-from layover.values.channels import OPERATORS_GROUP, Channels
-from layover.values.decision import OUTAGE_QUIET, RUN_FINISHED, BusEvent
+from layover.values.channels import OPERATORS_GROUP, QUEUED_FOR_OPERATORS, Channels
+from layover.values.decision import BusEvent
 from layover.values.deployment.access import AUDITORS, CONNECTED, OPERATORS, READERS
 from layover.values.deployment.providers import BEDROCK_PREFIX, split_model
 from layover.values.lease import max_waits
@@ -266,7 +266,7 @@ class Runner:
             store = self._data / "aws.sqlite"
             queued = [event.value for event in BusEvent] if self._channels is not None else []
             if self._channels is not None and self._channels.groups.get(OPERATORS_GROUP):
-                queued += [RUN_FINISHED, OUTAGE_QUIET]
+                queued += QUEUED_FOR_OPERATORS
             self._aws = AwsServer(self.functions, self._sockets, store, self._watch, queued=queued)
         except StorageFailed as error:
             raise RunnerFailed(str(error)) from error

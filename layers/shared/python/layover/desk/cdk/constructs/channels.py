@@ -21,7 +21,7 @@ from layover.desk.cdk.notify_queue import AT_ONCE, ATTEMPTS, BATCH, KEPT, NOTIFY
 from layover.desk.cdk.settings import Settings
 from layover.plugins.people.channel import Grant
 from layover.values.channels import OPERATORS_GROUP, QUEUED, QUEUED_FOR_OPERATORS
-from layover.values.decision import OUTAGE_QUIET, RUN_FINISHED, BusEvent
+from layover.values.decision import RUN_FINISHED, BusEvent
 
 SOURCE = "layover"
 FIVE_MINUTES = Duration.minutes(5)
@@ -77,20 +77,9 @@ class ChannelQueue(Construct):
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=dead, max_receive_count=ATTEMPTS),
         )
-        of_calls = events.EventPattern(
-            source=[SOURCE], detail_type=[each.value for each in BusEvent]
-        )
-        what = "Calls that wait for people, and what became of them"
-        rule = self._rule(bus, _target(queue, QUEUED), "Rule", what, of_calls)
+        rule = self._rule_of_calls(bus, queue)
         if OPERATORS_GROUP in (settings.channels or {}):
-            # An end has a status. The question whether an outage is over has none.
-            failed = events.EventPattern(
-                source=[SOURCE],
-                detail_type=[RUN_FINISHED, OUTAGE_QUIET],
-                detail={"status": ["failed", {"exists": False}]},
-            )
-            to_operators = _target(queue, QUEUED_FOR_OPERATORS)
-            self._rule(bus, to_operators, "Failures", "Runs that failed, for operators", failed)
+            self._rules_of_failures(bus, queue)
         self.untold = {
             "put_aside": dead.metric_approximate_number_of_messages_visible(period=FIVE_MINUTES),
             "undelivered": cloudwatch.Metric(
@@ -118,6 +107,23 @@ class ChannelQueue(Construct):
                 queue, batch_size=BATCH, max_concurrency=AT_ONCE, report_batch_item_failures=True
             )
         )
+
+    def _rule_of_calls(self, bus: events.IEventBus, queue: sqs.IQueue) -> events.Rule:
+        pattern = events.EventPattern(
+            source=[SOURCE], detail_type=[each.value for each in BusEvent]
+        )
+        what = "Calls that wait for people, and what became of them"
+        return self._rule(bus, _target(queue, QUEUED), "Rule", what, pattern)
+
+    def _rules_of_failures(self, bus: events.IEventBus, queue: sqs.IQueue) -> None:
+        # Of ends only failures are passed on: most runs succeed.
+        failed = {RUN_FINISHED: {"status": ["failed"]}}
+        for kind, names in QUEUED_FOR_OPERATORS.items():
+            pattern = events.EventPattern(
+                source=[SOURCE], detail_type=[kind], detail=failed.get(kind)
+            )
+            what = f"{kind}, for operators"
+            self._rule(bus, _target(queue, names), kind, what, pattern)
 
     def _rule(
         self,

@@ -15,7 +15,6 @@ from layover.clock import SystemClock
 from layover.desk.local.aws.storage import Storage
 from layover.desk.local.functions.invocation import ACCOUNT, REGION, InvokeResult
 from layover.values.channels import QUEUED, QUEUED_FOR_OPERATORS
-from layover.values.decision import BusEvent
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +72,7 @@ class Queue:
 
     def send(self, connection: sqlite3.Connection, event: dict[str, Any], now: datetime) -> None:
         """Keep what the rule passes on of an event, in the transaction of whoever has received it."""
-        names = QUEUED if event["detail-type"] in list(BusEvent) else QUEUED_FOR_OPERATORS
+        names = QUEUED_FOR_OPERATORS.get(event["detail-type"], QUEUED)
         detail = {name: event["detail"].get(name, "") for name in names}
         passed_on = {"detail-type": event["detail-type"], "detail": detail}
         query = "INSERT INTO queue (id, body, receives, due_at, dead) VALUES (?, ?, 0, ?, 0)"
