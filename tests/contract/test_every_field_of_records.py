@@ -112,6 +112,8 @@ SET_LATER: dict[str, str] = {
     "finish_reason": "ended",
     "output": "ended",
     "error": "ended",
+    "error_detail": "ended",
+    "untold": "ended",
     "usage": "ended",
     "model": "ended",
     "saved": "ended",
@@ -204,7 +206,7 @@ class Life:
     async def ended(self) -> None:
         log = await self.taken()
         outcome = filled(Outcome, status=Status.FAILED)
-        await log.end(outcome, self._world.finish(outcome))
+        await log.end(outcome, self._world.finish(outcome), untold=True)
 
     async def redriven(self) -> None:
         run = (await self.taken()).snapshot.meta

@@ -127,6 +127,8 @@ NOT_SHOWN_OF_RUNS = {
     "away": "`waiting_for` tells of it while it lasts",
     **dict.fromkeys(("compacted_for", "compacted_before"), "when it waited for its compaction"),
     **dict.fromkeys(("step_ended", "saved", "sockets", "subscribed", "owed"), "delivery"),
+    "untold": "delivery",
+    "error_detail": "operators are told of it (test_operate.py)",
     "pointed": "how approvers find it",
     "definition": "the event `definition-changed` tells of it",
     **dict.fromkeys(("records_expire_at", "records_kept"), "when its records go"),
@@ -192,7 +194,7 @@ def test_every_field_of_a_sub_agents_run_is_shown() -> None:
     }
     rest = {"truncated", "feedback", "waiting_for"}
     assert at_default(view) == {"pending", "unexecuted", "children"} | rest
-    elsewhere = {"started_at", "ended_at", "background", "answer", "loop"}
+    elsewhere = {"started_at", "ended_at", "background", "answer", "loop", "error_detail"}
     assert ChildRun.model_fields.keys() - Run.model_fields.keys() == elsewhere
 
 

@@ -15,7 +15,14 @@ from layover.errors import RetryableError
 from layover.recovery.sweep import sweep
 from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import READERS
-from layover.values.runs.run import ErrorInfo, FinishReason, Outcome, Status, SuspensionKind
+from layover.values.runs.run import (
+    ErrorDetail,
+    ErrorInfo,
+    FinishReason,
+    Outcome,
+    Status,
+    SuspensionKind,
+)
 from support.worlds.services import ANN, BOB
 
 OPERATE = f"{USE} layover/operate"
@@ -74,7 +81,7 @@ def wordy(api: Api) -> str:
     return run_id
 
 
-def fail(api: Api, run_id: str) -> None:
+def fail(api: Api, run_id: str, detail: ErrorDetail | None = None) -> None:
     """End the run as failed."""
 
     async def end() -> None:
@@ -85,6 +92,7 @@ def fail(api: Api, run_id: str) -> None:
             status=Status.FAILED,
             finish_reason=FinishReason.ERROR,
             error=ErrorInfo(type="RateLimitError", message=f"refused: {WORD}"),
+            error_detail=detail,
             output={"said": WORD},
             leaf_id=meta.input.id,
             last_created_at=meta.input.created_at,
@@ -92,6 +100,10 @@ def fail(api: Api, run_id: str) -> None:
         await log.end(outcome)
 
     api.do(end())
+
+
+def thread_of(api: Api, run_id: str) -> str:
+    return str(api.get(f"/runs/{run_id}").json["thread_id"])
 
 
 # Who may not
@@ -245,6 +257,21 @@ def test_no_answer_says_a_word_of_anybody(api: Api) -> None:
     assert (row["id"], row["error"]) == (run_id, "RateLimitError")
     # Its owner reads it, so the word is there.
     assert api.get(f"/runs/{run_id}").body.count(WORD) >= 4
+
+
+def test_operators_read_what_a_provider_said_and_the_runs_owner_does_not(api: Api) -> None:
+    run_id = wordy(api)
+    facts = {"provider": "openai", "model": "gpt-5", "status": 429, "request_id": "req_1"}
+    detail = ErrorDetail.model_validate({**facts, "message": "quota of org-17"})
+    fail(api, run_id, detail)
+    error = ask(api, f"/operate/runs/{run_id}").json["error"]
+    assert error == {"type": "RateLimitError", "detail": detail.model_dump()}
+    own = (
+        f"/runs/{run_id}",
+        f"/runs/{run_id}/events",
+        f"/threads/{thread_of(api, run_id)}/messages",
+    )
+    assert not any("org-17" in api.get(path).body for path in own)
 
 
 def test_list_has_all_users_runs_with_their_facts(api: Api) -> None:
