@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from layover.desk.cli.tokens import TokenFile, Tokens
-from support.providers.openai import call, say
+from support.providers.openai import call, fail, say
 from support.system.system import LAYOVER, Brain, Caller, System, eventually, unique
 
 LIMIT_S = 30.0
@@ -77,6 +77,19 @@ def test_a_run_that_is_over_is_not_driven_on(ann: Caller, brain: Brain, system: 
     assert one_line(told).endswith("the run is success: there is nothing to drive (409)")
 
 
+def test_a_run_that_failed_goes_on_by_its_owner(ann: Caller, brain: Brain, system: System) -> None:
+    steps = iter([call("look_up", order_id="A-1"), fail(401), say("It works again.")])
+    run = ann.ask(ann.thread(), brain.mind(lambda _: next(steps), f"please {unique()}"))
+    assert run["status"] == "failed"
+    told = redrive(run["id"], "--url", system.url, "--token", f"dev:{ann.name}")
+    assert told.returncode == 0, told.stderr
+    over = ann.over(run["id"])
+    assert (over["status"], over["text"], over["error"]) == ("success", "It works again.", None)
+    assert [m["role"] for m in ann.messages(run["thread_id"])].count("tool") == 1
+    types = [event["type"] for event in ann.events(run["id"])]
+    assert (types.count("redriven"), types.count("finish"), "error" in types) == (1, 1, False)
+
+
 def test_a_token_that_is_none_is_refused(system: System) -> None:
     told = redrive("run_1", "--url", system.url, "--token", "not-a-token")
     assert told.returncode == 1
@@ -129,8 +142,11 @@ def test_another_server_is_not_taken_for_the_api(elsewhere: str) -> None:
     assert one_line(down).endswith("(503)")
 
 
-def test_who_is_no_operator_drives_nothing_on(ann: Caller, system: System) -> None:
-    told = redrive("run_1", "--url", system.url, "--token", f"dev:{ann.name}")
+def test_who_is_no_operator_drives_on_nothing_that_did_not_fail(
+    ann: Caller, brain: Brain, system: System
+) -> None:
+    run = ann.ask(ann.thread(), brain.plan(call("refund", order_id=unique(), amount=1), say("ok")))
+    told = redrive(run["id"], "--url", system.url, "--token", f"dev:{ann.name}")
     assert told.returncode == 1
     assert one_line(told).endswith("it needs `layover/operate` (403)")
 

@@ -43,7 +43,7 @@ export function Chat({ threadId, listed, changed, me }) {
     ${!talk.connected && html`<p class="banner" role="status">${S.chat.reconnecting}</p>`}
     ${panel === "memory" && html`<aside class="panel" aria-label=${S.chat.memory}><${IconButton} icon="close" label=${S.chat.hide} onClick=${() => setPanel(null)} />
       <h2>${S.chat.memory}</h2><${ThreadMemory} threadId=${threadId} stamp=${talk.messages.length} /></aside>`}
-    <${Transcript} talk=${talk} sent=${sent} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} changed=${changed} me=${me} />
+    <${Transcript} talk=${talk} sent=${sent} onEdit=${setEditing} onAgain=${(turn) => action.run(() => talk.regenerate(turn))} onRedrive=${(turn) => action.run(() => talk.redrive(turn.runId))} changed=${changed} me=${me} />
     <div class="foot">
       <${Trouble} error=${talk.error} retry=${() => talk.reload()} />
       <${Trouble} error=${action.error} />
@@ -66,7 +66,7 @@ function Waiting({ talk, action }) {
 }
 
 /** What was said, which follows its end unless somebody has scrolled up. `sent`: counts the messages of this page. */
-function Transcript({ talk, sent, onEdit, onAgain, changed, me }) {
+function Transcript({ talk, sent, onEdit, onAgain, onRedrive, changed, me }) {
   const box = useRef(null), follows = useRef(true);
   const [away, setAway] = useState("");
   const look = () => {
@@ -88,12 +88,12 @@ function Transcript({ talk, sent, onEdit, onAgain, changed, me }) {
   return html`<div class="scroll"><div class="transcript" ref=${box} onScroll=${look} role="log" aria-label=${S.chat.label} tabindex="0">
     ${turns.length === 0 && !running && html`<${Empty} title=${S.start.empty} />`}
     ${turns.filter((turn) => turn.input || !talk.liveOf(turn.runId)).map((turn) => html`<${Turn} key=${turn.key} turn=${turn} talk=${talk} live=${talk.liveOf(turn.runId)}
-      onEdit=${onEdit} onAgain=${onAgain} changed=${changed} me=${me} />`)}
+      onEdit=${onEdit} onAgain=${onAgain} onRedrive=${onRedrive} changed=${changed} me=${me} />`)}
     ${running && !shownLive && html`<article class="turn"><div class="answer"><${Blocks} blocks=${running.view.blocks} onDecided=${changed} me=${me} /><${Progress} view=${running.view} /></div></article>`}
   </div>${away && html`<button type="button" class="chip newest" onClick=${() => { toEnd(); box.current.focus(); }}>${away}</button>`}</div>`;
 }
 
-function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
+function Turn({ turn, talk, live, onEdit, onAgain, onRedrive, changed, me }) {
   const [open, setOpen] = useState(false);
   const stored = useMemo(() => viewOfMessages(turn.answer, turn.run?.children, turn.run?.usage), [turn.answer, turn.run]);
   const broken = useBroken(turn, live);
@@ -101,6 +101,7 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
   const busy = Boolean(talk.live) || Boolean(live);
   // A run that went on after others has several turns. The last one has its end.
   const isLast = talk.turns.findLast((each) => each.runId === turn.runId) === turn;
+  const isNewest = talk.turns.at(-1) === turn;
   const opinion = useOpinion(!live && isLast ? turn.run : null, talk.rate);
   return html`<article class="turn">
     ${turn.input && html`<div class="asked"><div class="bubble"><${Input} message=${turn.input} refused=${turn.input.refused || (live || past || stored).refused.has(turn.input.id)} /></div></div>`}
@@ -108,6 +109,7 @@ function Turn({ turn, talk, live, onEdit, onAgain, changed, me }) {
       <${Blocks} blocks=${(live || past || stored).blocks} onDecided=${changed} me=${me} />
       ${live && html`<${Progress} view=${live} />`}
       ${!live && turn.run && html`<${Outcome} run=${turn.run} />`}
+      ${!live && isNewest && turn.run?.status === "failed" && html`<button type="button" class="chip" disabled=${busy} onClick=${() => onRedrive(turn)}>${S.chat.tryAgain}</button>`}
       <footer class="turn-foot">
         ${!live && turn.siblings.length > 1 && html`<${Siblings} turn=${turn} talk=${talk} busy=${busy} />`}
         ${!live && turn.input && html`<${IconButton} icon="again" label=${S.chat.again} disabled=${busy} onClick=${() => onAgain(turn)} />`}

@@ -122,6 +122,13 @@ export function useConversation(threadId, changed) {
     return start(input, parent === undefined ? branch.current ?? undefined : parent);
   };
   const regenerate = (turn) => start(askedOf(turn.input), turn.input.parent_id);
+  /** Lets a run that failed go on from its last step. Its log says so from its beginning. */
+  const redrive = async (run) => {
+    await post(`/runs/${id(run)}/redrive`);
+    views.current.delete(run);
+    await reload(null);
+    changed();
+  };
   const cancel = (run = runId) => post(`/runs/${id(run)}/cancel`);
   /** Keeps what the user thinks of a run, or takes it back. */
   const rate = async (run, feedback) => {
@@ -137,7 +144,7 @@ export function useConversation(threadId, changed) {
   const seenOf = (run) => views.current.get(run);
   const waiting = followed.filter((run) => onlyWaits(viewOf(run)));
   const turns = useMemo(() => turnsOf(state.messages, state.runs), [state.messages, state.runs]);
-  return { ...state, turns, live, waiting, liveOf, connected, send, regenerate, cancel, rate, show, reload, seenOf };
+  return { ...state, turns, live, waiting, liveOf, connected, send, regenerate, redrive, cancel, rate, show, reload, seenOf };
 }
 
 /** Messages up to the one that a new run continues; null begins anew. */

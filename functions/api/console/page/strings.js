@@ -101,6 +101,7 @@ export const S = {
     newest: "Newest",
     asksBelow: "A request waits below",
     again: "Regenerate",
+    tryAgain: "Try again",
     edit: "Edit and ask again",
     editing: "This starts a new branch from here.",
     cancelEdit: "Cancel",

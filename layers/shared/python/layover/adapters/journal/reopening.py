@@ -65,7 +65,7 @@ def _goes_on(keys: Keys, run: RunMeta, now: datetime) -> dict[str, Any]:
     at = rfc3339(now)
     return {
         **next_execution(run.id, run.n + 1, Phase.TURN),
-        **dict.fromkeys(("outcome", "expires", "cancel", "loose_at")),
+        **dict.fromkeys(("outcome", "expires", "cancel", "loose_at", "untold")),
         "status": Status.RUNNING.value,
         "attempts": 0,
         "updated_at": at,
