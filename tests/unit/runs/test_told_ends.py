@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from layover import Agent
+from layover import Agent, Memory
 from layover.errors import RetryableError
 from layover.inmemory.model import call, fail, say
 from layover.recovery.sweep import sweep
@@ -21,7 +21,9 @@ REFUSED = fail("Incorrect API key provided: sk-proj-123456", status=401)
 
 
 def bench_of(*script: Any, **options: Any) -> Bench:
-    return Bench(Agent("helper", model="m"), script, **options)
+    # Memory has no work after such runs.
+    agent = Agent("helper", model="m", memory=Memory(titles=False))
+    return Bench(agent, script, **options)
 
 
 def told(bench: Bench) -> list[Mapping[str, Any]]:

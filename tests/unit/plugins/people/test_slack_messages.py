@@ -221,13 +221,12 @@ async def test_nothing_that_people_or_models_wrote_becomes_markup(
         bench.pass_a_second()
         await bench.sender.send(PAYOUTS, notice, LINKS, once="d1", unsure=False)
         message = bench.slack.messages("#payouts")[-1]
-        waits = kind not in (NoticeKind.DECIDED, NoticeKind.TEST)
-        own = set() if waits else {f"{LINKS.console}|Open in the console"}
+        own = set() if not kind.is_closed else {f"{LINKS.console}|Open in the console"}
         assert set(markup(message)) == own
         assert "\u202e" not in visible(message)
         assert not check_blocks(message["blocks"])
         labels = {"Open in the console", *([] if len(hostile) > 300 else ["Approve", "Deny"])}
-        assert set(buttons(message)) == (labels if waits else set())
+        assert set(buttons(message)) == (set() if kind.is_closed else labels)
 
 
 @pytest.mark.parametrize(

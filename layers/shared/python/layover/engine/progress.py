@@ -24,7 +24,10 @@ class Over:
 
 def failed(failure: RunFailed, run_id: str) -> Over:
     """Return the end of a run that cannot go on."""
-    error, detail = ErrorInfo.of(failure, run_id), ErrorDetail.of(failure)
+    # Few runs fail.
+    from layover.values.runs.failures import detail_of, error_of
+
+    error, detail = error_of(failure, run_id), detail_of(failure)
     return Over(Status.FAILED, FinishReason.ERROR, error=error, error_detail=detail)
 
 

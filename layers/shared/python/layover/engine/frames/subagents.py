@@ -18,7 +18,7 @@ from layover.ids import derive_id
 from layover.values.memory.context import LoggedAttempt
 from layover.values.runs.child import ChildLoop, ChildRun
 from layover.values.runs.event import LoopEvent
-from layover.values.runs.run import CallRecord, ErrorDetail, ErrorInfo, FinishReason, Status
+from layover.values.runs.run import CallRecord, FinishReason, Status
 
 logger = logging.getLogger("layover")
 
@@ -98,14 +98,16 @@ class NestedRuns:
         """Return the tool error of a call whose child failed, and add a line to the iteration log."""
         assert call.child is not None
         child = call.child
-        error = ErrorInfo.of(failure, self._state.meta.id)
+        from layover.values.runs.failures import detail_of, error_of
+
+        error = error_of(failure, self._state.meta.id)
         message = f"{error.type}: {error.message}"
         await self._note(call, child, message)
         changes = {
             "status": Status.FAILED,
             "finish_reason": FinishReason.ERROR,
             "error": error,
-            "error_detail": ErrorDetail.of(failure),
+            "error_detail": detail_of(failure),
             "ended_at": self._runtime.clock.now(),
         }
         return Settled(

@@ -50,16 +50,18 @@ async def _within(
     answers: Coroutine[Any, Any, dict[str, Any]], limit: timedelta, run_id: str
 ) -> dict[str, Any]:
     """Return the answers, or the error that prevented them."""
+    from layover.values.runs.failures import error_of
+
     try:
         return await isolate(answers, limit)
     except TimedOut as late:
         message = f"the hooks took longer than {late.limit:g} s"
         failure = ErrorInfo(type="TimeoutError", message=message)
     except RunFailed as failed:
-        failure = ErrorInfo.of(failed, run_id)
+        failure = error_of(failed, run_id)
     except Exception as error:
         failed = RunFailed(message_of(error), type=type(error).__name__, is_internal=True)
-        failure = ErrorInfo.of(failed, run_id)
+        failure = error_of(failed, run_id)
     return {"output": None, "error": None, "failure": failure.model_dump()}
 
 
@@ -110,9 +112,11 @@ class AtEnd:
             except RetryableError:
                 raise
             except Exception as error:
+                from layover.values.runs.failures import detail_of, error_of
+
                 failure = self._hooks.failed(hook, "at_end", error)
-                raised = ErrorInfo.of(failure, self._state.run_id)
-                failure_facts = _as_journaled("failure", raised, ErrorDetail.of(failure))
+                raised = error_of(failure, self._state.run_id)
+                failure_facts = _as_journaled("failure", raised, detail_of(failure))
                 return {"output": None, **ended_with, **failure_facts}
         output = over.output if result is first else jsonable(result.output)
         return {"output": output, **ended_with}

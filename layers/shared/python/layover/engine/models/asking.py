@@ -40,7 +40,6 @@ from layover.engine.work import RunWork
 from layover.errors import ContentFiltered, ContextLengthExceeded, ModelError
 from layover.values.prompt import Delta, Prompt, Reply, ToolSpec, deltas_of
 from layover.values.runs.event import Event, ModelFallback
-from layover.values.runs.run import ErrorInfo
 
 if TYPE_CHECKING:
     from layover.engine.models.learned import Lesson
@@ -241,6 +240,8 @@ class StepRequests:
             self._faults.append((self._models[failed.model], reason))
             raise OutOfTime(paused(self._work, self._faults)) from reason
         if plan.model != failed.model:
+            from layover.values.runs.failures import error_of
+
             self._faults.append((self._models[failed.model], reason))
             index, _ = self._work.state.next_key()
             self.told.append(
@@ -249,7 +250,7 @@ class StepRequests:
                     step=index,
                     from_=self._models[failed.model],
                     to=self._models[plan.model],
-                    error=ErrorInfo.of(reason, self._work.state.meta.id),
+                    error=error_of(reason, self._work.state.meta.id),
                 )
             )
             plan = self._with_tools(plan)

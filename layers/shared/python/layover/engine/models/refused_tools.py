@@ -13,7 +13,7 @@ from layover.errors import INVALID_RESPONSE, ModelError
 from layover.values.places import is_of_tools
 from layover.values.prompt import Prompt, ToolSpec
 from layover.values.runs.event import ToolsLeftOut
-from layover.values.runs.run import ErrorInfo
+from layover.values.runs.failures import error_of
 
 logger = logging.getLogger("layover")
 
@@ -81,7 +81,7 @@ class StepTools:
     def event(self, problem: ToolsRefused, model: str) -> ToolsLeftOut:
         """Return the event of tools that are left out from now on, and log their names."""
         index, _ = self._work.state.next_key()
-        tools, error = tuple(sorted(problem.names)), ErrorInfo.of(problem, self._work.state.meta.id)
+        tools, error = tuple(sorted(problem.names)), error_of(problem, self._work.state.meta.id)
         logger.warning("%s refuses tools, left out: %s", model, ", ".join(tools), extra=self._facts)
         now = self._work.clock.now()
         return ToolsLeftOut(at=now, step=index, model=model, tools=tools, error=error)

@@ -1,11 +1,11 @@
-"""What people are told of a failure: a run's owner in our words, operators in the provider's as well. Loaded
-once a run fails."""
+"""The words about a failure: a run's owner reads ours, operators the provider's as well. Loaded once a run
+fails."""
 
 import re
 from typing import NamedTuple
 
 from layover.errors import ModelError, RunFailed
-from layover.values.runs.status import ErrorDetail
+from layover.values.runs.status import ErrorDetail, ErrorInfo
 from layover.values.text import sanitise
 
 MAX_WORDS = 500
@@ -18,17 +18,14 @@ class _Words(NamedTuple):
     to_do: str
 
 
-_LATER = (
-    "Try again in some minutes. If it fails again, tell whoever runs this service that the run {run} "
-    "failed."
-)
-_TELL = "Trying again does not help: tell whoever runs this service that the run {run} failed."
+_LATER = "Try again in some minutes. If it fails again, tell whoever runs this service that {run} failed."
+_TELL = "Trying again does not help: tell whoever runs this service that {run} failed."
 _REFUSED = _Words("The language model refused the request.", _TELL)
 _NO_ACCESS = _Words("The language model does not accept this service.", _TELL)
 _NO_ANSWER = _Words("The language model did not answer.", _LATER)
 _TOO_LONG = _Words(
     "The conversation is too long for the language model.",
-    "Send less, or begin a new one. It was the run {run}.",
+    "Send less, or begin a new one. It was {run}.",
 )
 _OF_CODE = _Words("The agent's own code failed.", _TELL)
 _WORDS = {
@@ -47,7 +44,7 @@ _WORDS = {
     "RequestTooLargeError": _TOO_LONG,
     "ContentFiltered": _Words(
         "A filter of the language model stopped the request.",
-        "Say it in another way. It was the run {run}.",
+        "Say it in another way. It was {run}.",
     ),
     "AttemptsUsedUp": _Words("The run was tried several times and did not come to an end.", _LATER),
     "DefinitionError": _Words("The agent cannot be loaded.", _TELL),
@@ -55,10 +52,10 @@ _WORDS = {
     "ToolServerError": _Words("A service whose tools the agent needs did not answer.", _LATER),
     "RecordsExpired": _Words(
         "Parts of the run have expired while it stood still.",
-        "Send your message again. It was the run {run}.",
+        "Send your message again. It was {run}.",
     ),
 }
-"""What an owner reads, by the type of the failure. Other types of a model are `_REFUSED`; those of an
+"""The words for an owner, by the type of the failure. Other types of a model are `_REFUSED`; those of an
 author's exceptions, whose names nobody here knows, are `_OF_CODE`."""
 
 _SECRETS = (
@@ -81,6 +78,11 @@ _SECRETS = (
     # No word is that long and has letters and digits and no hyphen.
     (re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w{32,}\b"), _HIDDEN),
 )
+
+
+def error_of(failure: RunFailed, run_id: str) -> ErrorInfo:
+    """Return what the owner of a run is told of its failure."""
+    return ErrorInfo(type=failure.type, message=words_for_owner(failure, run_id))
 
 
 def words_for_owner(failure: RunFailed, run_id: str) -> str:

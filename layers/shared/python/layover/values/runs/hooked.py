@@ -44,7 +44,7 @@ class HookedCall(Value):
     failure: ErrorInfo | None = None
     """The error of `after_tool`: the run ends with it."""
     failure_detail: ErrorDetail | None = Field(default=None, exclude_if=is_none)
-    """What operators are told of it."""
+    """The same for operators."""
 
     @property
     def settles(self) -> bool:
@@ -64,7 +64,9 @@ def with_failure(
     """Return the record with the error that ends the run."""
     if failure is None:
         return hooked
-    changes = {"failure": ErrorInfo.of(failure, run_id), "failure_detail": ErrorDetail.of(failure)}
+    from layover.values.runs.failures import detail_of, error_of
+
+    changes = {"failure": error_of(failure, run_id), "failure_detail": detail_of(failure)}
     return (hooked or HookedCall()).model_copy(update=changes)
 
 

@@ -14,7 +14,7 @@ from layover.values.runs.views import Run
 
 
 class OperatedFacts(Value):
-    """What every view of a run of any owner has."""
+    """The facts that every view of a run of any owner has."""
 
     id: str
     owner: str

@@ -442,7 +442,7 @@ class RunMeta(Value):
     output: Json = None
     error: ErrorInfo | None = None
     error_detail: ErrorDetail | None = None
-    """What operators are told of the failure. No view of the run's owner has it."""
+    """The words about the failure for operators. No view of the run's owner has it."""
     usage: Usage = Usage()
     model: str | None = None
     saved: bool = True

@@ -2,7 +2,6 @@
 
 from enum import StrEnum
 
-from layover.errors import RunFailed
 from layover.values.base import Described, Value
 
 
@@ -145,22 +144,9 @@ class ErrorInfo(Value):
     type: str
     message: str
 
-    @classmethod
-    def of(cls, failure: RunFailed, run_id: str) -> "ErrorInfo":
-        """Return what the owner of a run is told of its failure.
-
-        Args:
-            failure: The error that ended the run.
-            run_id: The run.
-        """
-        # Few runs fail.
-        from layover.values.runs.failures import words_for_owner
-
-        return cls(type=failure.type, message=words_for_owner(failure, run_id))
-
 
 class ErrorDetail(Value):
-    """What operators are told of a failure, and its owner is not.
+    """The facts of a failure for operators, which its owner is not told.
 
     Attributes:
         provider: The name of the model's provider; None: no model failed, or its name has none.
@@ -190,14 +176,3 @@ class ErrorDetail(Value):
     status: int | None = None
     request_id: str | None = None
     message: str
-
-    @classmethod
-    def of(cls, failure: RunFailed) -> "ErrorDetail | None":
-        """Return the detail of a failure; None: its owner is told all of it.
-
-        Args:
-            failure: The error that ended the run.
-        """
-        from layover.values.runs.failures import detail_of
-
-        return detail_of(failure)
