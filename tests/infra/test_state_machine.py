@@ -381,7 +381,9 @@ def test_no_two_states_have_one_name() -> None:
 def test_every_way_that_turn_answers_with_is_known() -> None:
     ways = {choice["StringEquals"] for choice in MACHINE["States"]["Route"]["Choices"]}
     suspended = [_result("suspended", [item(p)] * n) for n in (1, 2) for p in (0, 1)]
-    ended = [_result("over", memory=work, has_failed=f) for work in MemoryWork for f in (0, 1)]
+    ended = [
+        _result("over", memory=work, has_failed=f) for work in MemoryWork for f in (False, True)
+    ]
     others = [_result(status) for status in ("yielded", "compact", "paused", "away", "left")]
     assert {answer["next"] for answer in (*suspended, *ended, *others)} == ways
 

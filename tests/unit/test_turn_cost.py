@@ -236,7 +236,7 @@ APPROVED = {
     "decide": Cost(205, 5, 9),
     "go on": Cost(1489, 25, 39),
 }
-WIRED = {"accept": ACCEPT, "turn": Cost(2572, 7, 25)}
+WIRED = {"accept": ACCEPT, "turn": Cost(2600, 7, 25)}
 STREAMED = {"accept": ACCEPT, "turn": Cost(3269, 7, 25)}
 
 

@@ -99,7 +99,7 @@ async def test_calls_that_waited_in_a_run_that_failed_were_cancelled_by_nobody()
     await bench.plain.journal.commands.request_cancel(ANN, run.id, by=Actor(sub=ANN))
     log = await bench.plain.journal.writers.seize(ANN, run.id)
     assert log is not None
-    failure = failed(attempts_used_up(run.id))
+    failure = failed(attempts_used_up(run.id), run.id)
     await end_even_unsaved(bench.plain, log, RunState(log.snapshot), thread_of(log), failure)
     assert (await bench.run(run.id)).status == "failed"
     assert await facts(bench) == [("cancelled", "system", "system", None)] * 2

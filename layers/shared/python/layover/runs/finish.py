@@ -346,7 +346,8 @@ def _turn_record(state: RunState, head: ThreadHead, own: Branch, run: Run) -> Tu
 
 def log_end(run: RunMeta, over: Over) -> None:
     """Write the one line of a run's end. It has ids and kinds, and no words of anybody."""
-    level, facts = logging.INFO, {"status": over.status.value, "finish_reason": over.finish_reason}
+    level = logging.INFO
+    facts: dict[str, object] = {"status": over.status.value, "finish_reason": over.finish_reason}
     if over.error is not None:
         level, facts["error_type"] = logging.WARNING, over.error.type
     if (detail := over.error_detail) is not None:

@@ -60,8 +60,8 @@ async def _within(
     except RunFailed as failed:
         failure = error_of(failed, run_id)
     except Exception as error:
-        failed = RunFailed(message_of(error), type=type(error).__name__, is_internal=True)
-        failure = error_of(failed, run_id)
+        raised = RunFailed(message_of(error), type=type(error).__name__, is_internal=True)
+        failure = error_of(raised, run_id)
     return {"output": None, "error": None, "failure": failure.model_dump()}
 
 

@@ -80,7 +80,7 @@ def over(item: Item) -> str:
     figures.append(f"{seconds:.1f} s")
     error = outcome.get("error")
     # Whoever reads the terminal runs the service: what the provider said helps.
-    words = outcome.get("error_detail") or error
+    words = outcome.get("error_detail") or error or {}
     why = f"\n    {error['type']}: {words['message']}" if error else ""
     names = f"{_text(item, 'thread_id')} {_text(item, 'id')}"
     return f"{_text(item, 'agent')} {_text(item, 'status')}  {names}  {', '.join(figures)}{why}"
