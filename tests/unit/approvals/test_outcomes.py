@@ -157,7 +157,9 @@ async def test_a_decision_in_a_tokens_answer_is_published(is_only: bool) -> None
     bench, bus, run_id = await waiting()
     answer = {"answer": {"approved": False, "reason": "no"}}
     if is_only:
-        assert (await bench.hear(run_id, "call_1", answer))["status"] == "over"
+        # The run is over. Its execution comes back to tell the bus of that.
+        assert (await bench.hear(run_id, "call_1", answer))["status"] == "paused"
+        assert (await bench.run(run_id)).status == "success"
     else:
         assert (await bench.branch(run_id, "call_1", answer)).status == "done"
     (detail,) = outcomes(bus)
@@ -177,7 +179,9 @@ async def test_an_answer_that_the_bus_does_not_take_holds_up_no_call(is_only: bo
     bus.away = True
     answer = {"answer": {"approved": False}}
     if is_only:
-        assert (await bench.hear(run_id, "call_1", answer))["status"] == "over"
+        # The run is over. Its execution comes back to tell the bus of that.
+        assert (await bench.hear(run_id, "call_1", answer))["status"] == "paused"
+        assert (await bench.run(run_id)).status == "success"
     else:
         assert (await bench.branch(run_id, "call_1", answer)).status == "done"
     bus.away = False
@@ -384,8 +388,8 @@ async def test_calls_that_a_cancel_cuts_are_published() -> None:
     assert bus.asked.index("ApprovalDecided") < bus.asked.index("wake tok-b")
 
 
-async def test_a_run_without_a_waiting_call_asks_the_bus_for_nothing() -> None:
+async def test_a_run_without_a_waiting_call_tells_the_bus_of_its_end_only() -> None:
     bus = Bus()
     bench = on(Ledger().bench(call("look", n=1), say("done")), bus)
     await bench.go()
-    assert bus.asked == []
+    assert bus.asked == ["RunFinished"]
