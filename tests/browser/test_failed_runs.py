@@ -1,13 +1,15 @@
 """A run that failed, in Chromium: its owner lets it go on."""
 
+from collections.abc import Iterator
+
 from browser.conftest import Enter
-from support.providers.openai import fail, say
+from support.providers.openai import Reply, fail, say
 from support.system.system import Brain, unique
 
 
 def test_the_owner_of_a_run_that_failed_lets_it_go_on(enter: Enter, brain: Brain) -> None:
     ann = enter().sign_in()
-    steps = iter([fail(401), say("It works again.")])
+    steps: Iterator[Reply] = iter([fail(401), say("It works again.")])
     ann.begin(brain.mind(lambda _: next(steps), f"please {unique()}"))
     ann.button("Try again").wait_for()
     ann.picture("failed")

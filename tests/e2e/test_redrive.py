@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from layover.desk.cli.tokens import TokenFile, Tokens
-from support.providers.openai import call, fail, say
+from support.providers.openai import Reply, call, fail, say
 from support.system.system import LAYOVER, Brain, Caller, System, eventually, unique
 
 LIMIT_S = 30.0
@@ -78,7 +78,9 @@ def test_a_run_that_is_over_is_not_driven_on(ann: Caller, brain: Brain, system: 
 
 
 def test_a_run_that_failed_goes_on_by_its_owner(ann: Caller, brain: Brain, system: System) -> None:
-    steps = iter([call("look_up", order_id="A-1"), fail(401), say("It works again.")])
+    steps: Iterator[Reply] = iter(
+        [call("look_up", order_id="A-1"), fail(401), say("It works again.")]
+    )
     run = ann.ask(ann.thread(), brain.mind(lambda _: next(steps), f"please {unique()}"))
     assert run["status"] == "failed"
     told = redrive(run["id"], "--url", system.url, "--token", f"dev:{ann.name}")

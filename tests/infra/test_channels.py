@@ -76,7 +76,9 @@ async def test_queue_gets_the_ids_of_an_event_and_nothing_else_of_it(
 
 def rule_for(stack: Synthesized, kind: str) -> dict[str, Any]:
     """The one rule that passes events of this type on."""
-    rules = [r["Properties"] for r in stack.of_type("AWS::Events::Rule").values()]
+    rules: list[dict[str, Any]] = [
+        r["Properties"] for r in stack.of_type("AWS::Events::Rule").values()
+    ]
     matching = (r for r in rules if kind in r.get("EventPattern", {}).get("detail-type", ()))
     (rule,) = matching
     return rule

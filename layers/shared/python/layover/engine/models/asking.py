@@ -250,7 +250,7 @@ class StepRequests:
                     step=index,
                     from_=self._models[failed.model],
                     to=self._models[plan.model],
-                    error=error_of(reason, self._work.state.meta.id),
+                    error=error_of(reason, None),
                 )
             )
             plan = self._with_tools(plan)
