@@ -45,8 +45,8 @@ LEASES = "LEASES"
 """Partition of the leases that count for all users together. It has no owner."""
 REQUEST = "REQUEST"
 SWITCH = "STOP"
-OPERATORS = "layover operators"
-"""Partition of what operators are told of, and who owns looks at it. No user has such a subject."""
+OPERATORS = "OPERATORS"
+"""Partition of what operators are told of, and who owns the sweeper's looks at it."""
 """Both keys of the one item that stops everything while it exists. It has no owner: it is the operator's."""
 
 

@@ -250,7 +250,7 @@ class StepRequests:
                     step=index,
                     from_=self._models[failed.model],
                     to=self._models[plan.model],
-                    error=error_of(reason, None),
+                    error=error_of(reason),
                 )
             )
             plan = self._with_tools(plan)

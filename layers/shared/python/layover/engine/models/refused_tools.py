@@ -81,7 +81,7 @@ class StepTools:
     def event(self, problem: ToolsRefused, model: str) -> ToolsLeftOut:
         """Return the event of tools that are left out from now on, and log their names."""
         index, _ = self._work.state.next_key()
-        tools, error = tuple(sorted(problem.names)), error_of(problem, None)
+        tools, error = tuple(sorted(problem.names)), error_of(problem)
         logger.warning("%s refuses tools, left out: %s", model, ", ".join(tools), extra=self._facts)
         now = self._work.clock.now()
         return ToolsLeftOut(at=now, step=index, model=model, tools=tools, error=error)

@@ -80,15 +80,15 @@ _SECRETS = (
 )
 
 
-def error_of(failure: RunFailed, run_id: str | None) -> ErrorInfo:
-    """Return what the owner of a run is told of its failure, or of one that it goes on from (`run_id`
-    None)."""
+def error_of(failure: RunFailed, run_id: str | None = None) -> ErrorInfo:
+    """Return what the owner of a run is told of its failure. `run_id`: the run, or None if it goes on all the
+    same."""
     return ErrorInfo(type=failure.type, message=words_for_owner(failure, run_id))
 
 
 def words_for_owner(failure: RunFailed, run_id: str | None) -> str:
-    """Return what the owner of a run reads of its failure: what happened, and, with the run's id, what to do.
-    It has no words of a provider, of an exception, and no address.
+    """Return what the owner of a run reads of its failure: what happened, what to do, and the run's id. It
+    has no words of a provider, of an exception, and no address.
 
     ```python
     failure = ModelError("Incorrect API key provided: sk-1234", status=401, type="AuthenticationError")
@@ -100,8 +100,9 @@ def words_for_owner(failure: RunFailed, run_id: str | None) -> str:
         if not failure.is_internal:
             return sanitise(failure.message)
         words = _REFUSED if isinstance(failure, ModelError) else _OF_CODE
-    to_do = "" if run_id is None else f" {words.to_do.format(run=run_id)}"
-    return f"{words.happened}{to_do}"
+    if run_id is None:
+        return words.happened
+    return f"{words.happened} {words.to_do.format(run=run_id)}"
 
 
 def detail_of(failure: RunFailed) -> ErrorDetail | None:
