@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import chdir
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -280,6 +281,42 @@ def test_stage_of_a_project_has_the_settings_of_its_layover_toml(own_project: Pa
     assert prod.tool_env == {"SHOP": "https://api.shop.example"}
     assert Settings.from_context({"stage": "prod", "retain": "false"}).retain is False
     assert Settings.from_context({}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("toml", "name"),
+    [
+        ("[stages.dev]", "layover"),
+        ('name = "shop"\n[stages.dev]', "shop"),
+        # As projects said it before they had a name.
+        ('[stages.dev]\nname = "mine"', "mine"),
+        ('name = "shop"\n[stages.dev]\nname = "mine"', "mine"),
+    ],
+)
+def test_name_is_that_of_the_stage_or_of_the_project(
+    toml: str, name: str, own_project: Path
+) -> None:
+    (own_project / "layover.toml").write_text(toml)
+    assert Settings.from_context({}).prefix == f"{name}-dev"
+    assert Settings.from_context({"name": "given"}).prefix == "given-dev"
+    assert Settings.from_context({}, {"name": "of-code"}).name == name.replace("layover", "of-code")
+
+
+def test_name_and_id_of_the_project_count_with_a_file_of_the_stage(own_project: Path) -> None:
+    (own_project / "layover.toml").write_text('name = "shop"\nid = "0123456789ab"\n')
+    (own_project / "infra" / "stages").mkdir(parents=True)
+    (own_project / "infra" / "stages" / "dev.json").write_text('{"retain": false}')
+    settings = Settings.from_context({})
+    assert (settings.prefix, settings.project) == ("shop-dev", "0123456789ab")
+    assert settings.retain is False
+
+
+def test_settings_are_those_of_a_project_elsewhere(own_project: Path, tmp_path: Path) -> None:
+    (own_project / "layover.toml").write_text('name = "shop"\n[stages.dev]\nretain = false')
+    (own_project / "below").mkdir()
+    with chdir(own_project / "below"):
+        assert Settings.from_context({}).prefix == "layover-dev"
+        assert Settings.from_context({}, root=own_project).prefix == "shop-dev"
 
 
 def test_stage_that_the_project_does_not_list_is_refused(own_project: Path) -> None:

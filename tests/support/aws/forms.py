@@ -27,6 +27,7 @@ FORMS: dict[str, dict[str, str]] = {
     "vpc": {
         "retain": "false",
         "stage": "test",
+        "project": "a1b2c3d4e5f6",
         "origins": "https://a.example,https://b.example",
         "nat_ami": "ami-0123456789abcdef0",
         "model": "openai/some-model",

@@ -16,6 +16,11 @@ from layover.values.refusals import refusal
 FILE = "layover.toml"
 _NOT_AGENTS = frozenset({"functions", "infra", "layover"})
 """Modules of Layover and of the project's stack."""
+NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+MAX_NAME = 20
+RESERVED = ("aws", "amazon", "cognito")
+"""Words that Cognito refuses in a domain, of which the names are a part."""
+ID = r"^([a-z0-9]{8,32})?$"
 _STAGE = re.compile(r"[a-z][a-z0-9]{0,15}")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -40,7 +45,7 @@ class DevSettings(BaseModel):
 
 
 class DeploySettings(BaseModel):
-    """Settings of `layover synth`, `deploy` and `destroy`. Their options win."""
+    """Settings of `layover synth`, `diff`, `deploy` and `destroy`. Their options win."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -59,6 +64,11 @@ class ProjectSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    name: str | None = Field(default=None, max_length=MAX_NAME, pattern=NAME)
+    """Beginning of every name on AWS: the stack of a stage is NAME-STAGE. Without it, `layover`. Another one
+    makes another system."""
+    id: str = Field(default="", pattern=ID)
+    """Tells the project from another one of the same name, whose stacks it may not change."""
     agents: str = "agents"
     """Module whose agents are served: `agents`, `shop.agents`, or with its folder `src/agents`."""
     tests: str = "tests"
@@ -68,6 +78,12 @@ class ProjectSettings(BaseModel):
     stages: Mapping[str, Mapping[str, Any]] = {}
     """Settings of each stage of the deployment, by its name. A stage that is not listed is refused, unless
     none is."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_taken_by_cognito(cls, name: str | None) -> str | None:
+        refuse_reserved("name", name or "")
+        return name
 
     @field_validator("agents")
     @classmethod
@@ -88,6 +104,15 @@ class ProjectSettings(BaseModel):
 
 
 _SECTIONS: Mapping[int | str, type[BaseModel]] = {"dev": DevSettings, "deploy": DeploySettings}
+
+
+def refuse_reserved(setting: str, value: str) -> None:
+    """Raise ValueError for a part of the names on AWS that Cognito would refuse in the middle of a
+    deployment."""
+    if any(word in value for word in RESERVED):
+        raise ValueError(
+            f"{setting} cannot be {value!r}: Cognito refuses names with {', '.join(RESERVED)} in them"
+        )
 
 
 @dataclass(frozen=True)
@@ -125,6 +150,13 @@ class Project:
         """The module of the agents, in an absolute folder."""
         module = parse_agents(self.settings.agents)
         return AgentsModule(self.root / module.folder, module.name)
+
+    @property
+    def requirements(self) -> Path | None:
+        """The file with the packages that the agents import, next to them; None if there is none."""
+        module = self.agents
+        file = module.folder / module.name.partition(".")[0] / "requirements.txt"
+        return file if file.is_file() else None
 
     @property
     def tests(self) -> Path:

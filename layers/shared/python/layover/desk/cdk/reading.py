@@ -80,6 +80,13 @@ def texts_of(
                 yield None
 
 
+def texts_in(tree: ast.AST) -> Iterator[str]:
+    """Yield every text in the code, docstrings included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 def name_of(expression: ast.expr) -> str:
     if isinstance(expression, ast.Attribute):
         return expression.attr

@@ -25,7 +25,7 @@ from pydantic import (
 from layover.desk.cdk.providers import ContextWindows, FurtherProviders, keys_of
 from layover.errors import ConfigurationError, nearest, unknown_name
 from layover.plugins.people.config import read_channels, secrets_of
-from layover.project import FILE, read, text_of
+from layover.project import FILE, ID, MAX_NAME, NAME, Project, read, refuse_reserved, text_of
 from layover.values.channels import Channels
 from layover.values.deployment.providers import (
     BEDROCK_PREFIX,
@@ -35,6 +35,11 @@ from layover.values.deployment.providers import (
 )
 from layover.values.lease import max_waits
 from layover.values.refusals import refusal
+
+
+class SettingsInvalid(ValueError):
+    """The settings of a stage make no sense, or do not exist. The deployer must change what the message
+    names."""
 
 
 class Provider(StrEnum):
@@ -171,8 +176,6 @@ GROUP = r"""^[^\s,;\[\]"]{1,128}$"""
 """A group's name, as Cognito and `Approval` take it."""
 MACHINE_SCOPES = ("operate", "audit", "read-content")
 """Scopes that a backend's client has only if a setting says so."""
-RESERVED = ("aws", "amazon", "cognito")
-"""Words that Cognito refuses in a domain, of which the names are a part."""
 SECRET_ARN = re.compile(r"arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:\S+-[A-Za-z0-9]{6}")
 """A secret of Secrets Manager: IAM compares ARNs with the six characters that it puts behind the name."""
 WAITS_OF_A_NEW_ACCOUNT = 5
@@ -221,6 +224,16 @@ TUNED: Mapping[str, str] = {
     )
 }
 """Settings that functions get as they are: field -> variable."""
+VARIABLES: Mapping[str, str] = {
+    **TUNED,
+    "provider": "LAYOVER_PROVIDER",
+    "providers": "LAYOVER_PROVIDERS",
+    "context_windows": "LAYOVER_CONTEXT_WINDOWS",
+    "openai_base_url": "OPENAI_BASE_URL",
+    "otlp_endpoint": "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "channels": "LAYOVER_CHANNELS",
+}
+"""Settings of a stage that are variables on one machine: field -> variable."""
 
 
 class Settings(BaseModel):
@@ -229,9 +242,12 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(default="layover", max_length=20, pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")
-    """Beginning of every name, so that an account can hold several projects. It stays as it is: another one
-    makes everything anew."""
+    name: str = Field(default="layover", max_length=MAX_NAME, pattern=NAME)
+    """Beginning of every name, so that an account can hold several projects: `name` of `layover.toml`. It
+    stays as it is: another one makes everything anew."""
+    project: str = Field(default="", pattern=ID)
+    """The project that makes the stack: `id` of `layover.toml`. The stack tells it, and is not changed by
+    another project."""
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several stages."""
     retain: bool = True
@@ -464,10 +480,7 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _is_taken_by_cognito(self) -> Self:
         for setting, value in (("stage", self.stage), ("name", self.name)):
-            if any(word in value for word in RESERVED):
-                raise ValueError(
-                    f"{setting} cannot be {value!r}: Cognito refuses names with {', '.join(RESERVED)} in them"
-                )
+            refuse_reserved(setting, value)
         return self
 
     @model_validator(mode="after")
@@ -633,21 +646,34 @@ class Settings(BaseModel):
 
     @classmethod
     def from_context(
-        cls, context: Mapping[str, Any], in_code: Mapping[str, Any] | None = None
+        cls,
+        context: Mapping[str, Any],
+        in_code: Mapping[str, Any] | None = None,
+        root: Path | None = None,
     ) -> Self:
         """Return the settings. `context`: of the CDK's command line and `cdk.json`; fields that it does not
-        have are those of the stage's file, and then those that the program gives (`in_code`). Raises
-        ValueError for settings that make no sense, or that do not exist."""
+        have are those of the stage's file, then those of the project, and then those that the program gives
+        (`in_code`). `root`: the folder of the project, if not the current one. Raises SettingsInvalid."""
+        try:
+            return cls._in_context(context, in_code or {}, root or Path())
+        except ValueError as error:
+            raise SettingsInvalid(str(error)) from error
+
+    @classmethod
+    def _in_context(
+        cls, context: Mapping[str, Any], in_code: Mapping[str, Any], root: Path
+    ) -> Self:
         simple = set(cls.model_fields) - IN_CODE
         _check_names("the context (-c, cdk.json)", filter(_is_ours, context), simple)
         values = {k: v for k, v in context.items() if k in simple and v is not None}
         _check_values(values)
-        folder, stage = Path(values.get("stages", STAGES)), values.get("stage", DEV)
+        folder, stage = root / values.get("stages", STAGES), values.get("stage", DEV)
         if "stages" in values and not folder.is_dir():
             raise ValueError(f"there is no folder {folder} for the files of the stages")
-        where, stage_values = _stage_values(folder, stage)
+        project = read(root) if (root / FILE).is_file() else None
+        where, stage_values = _stage_values(folder, stage, project)
         _check_names(where, stage_values, set(cls.model_fields))
-        return cls.of({**(in_code or {}), **stage_values, **values})
+        return cls.of({**in_code, **_of_project(project), **stage_values, **values})
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str | None = None) -> Self:
@@ -820,11 +846,17 @@ def _check_names(where: str, names: Iterable[str], choices: set[str]) -> None:
     raise ValueError(f"{text}{listed}")
 
 
-def _stage_values(folder: Path, stage: str) -> tuple[str, dict[str, Any]]:
-    """Return where the stage's settings are, and the settings: of its file, or of the project in this
-    folder."""
+def _of_project(project: Project | None) -> dict[str, str]:
+    """Return what tells the project's stacks from those of others, as far as it says so."""
+    if project is None:
+        return {}
+    values = {"name": project.settings.name, "project": project.settings.id}
+    return {name: value for name, value in values.items() if value}
+
+
+def _stage_values(folder: Path, stage: str, project: Project | None) -> tuple[str, dict[str, Any]]:
+    """Return where the stage's settings are, and the settings: of its file, or of the project."""
     file, of_file = folder / f"{stage}.json", _stage_file(folder, stage)
-    project = read(Path()) if Path(FILE).is_file() else None
     if project is None or (of_file and stage not in project.settings.stages):
         return str(file), of_file
     where, of_project = f"{FILE}: [stages.{stage}]", project.stage(stage)

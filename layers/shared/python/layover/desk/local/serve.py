@@ -25,6 +25,12 @@ _KILLS_TAKE_S = 0.5
 def variables_of(folder: Path) -> Mapping[str, str]:
     """The process's variables, and those of `folder/.env` that it lacks or has empty: a container is passed
     those that its host lacks. Raises CommandFailed."""
+    of_file = dot_env(folder)
+    return {**os.environ, **{n: v for n, v in of_file.items() if not os.environ.get(n)}}
+
+
+def dot_env(folder: Path) -> dict[str, str]:
+    """Return the variables of `folder/.env` that have a value. Raises CommandFailed."""
     from dotenv import dotenv_values
 
     file, text = folder / ".env", ""
@@ -34,8 +40,7 @@ def variables_of(folder: Path) -> Mapping[str, str]:
         except ProjectInvalid as error:
             raise CommandFailed(str(error)) from error
     file_variables = dotenv_values(stream=StringIO(text), interpolate=False)
-    of_file = {name: value for name, value in file_variables.items() if value}
-    return {**os.environ, **{n: v for n, v in of_file.items() if not os.environ.get(n)}}
+    return {name: value for name, value in file_variables.items() if value}
 
 
 class _Stop:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from layover.declare.agent import Agent
+from layover.desk.cdk.settings import VARIABLES
 from layover.desk.cli.models.table import SUPPORT, Support
 from layover.plugins.models.prices import cost, look_up_first, window_of
 from layover.plugins.models.providers import can_serve
@@ -16,13 +17,9 @@ from layover.values.runs.usage import Usage
 
 _MILLION = 1_000_000
 _OF_STAGE = {
-    "provider": "LAYOVER_PROVIDER",
-    "providers": "LAYOVER_PROVIDERS",
-    "model": "LAYOVER_MODEL",
-    "context_windows": "LAYOVER_CONTEXT_WINDOWS",
-    "openai_base_url": "OPENAI_BASE_URL",
-    "api_key_parameter": "LAYOVER_API_KEY_PARAMETER",
-}
+    name: VARIABLES[name]
+    for name in ("provider", "providers", "model", "context_windows", "openai_base_url")
+} | {"api_key_parameter": "LAYOVER_API_KEY_PARAMETER"}
 """Variables by the settings of a stage."""
 
 _OWN = "an object of the agent's author"
