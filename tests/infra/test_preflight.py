@@ -79,7 +79,7 @@ def test_account_that_cannot_be_read_is_told_with_what_to_do_and_stops_nothing(
     assert said.startswith("could not check the account (")
     assert "nobody" in said
     assert said.endswith(
-        "); the deployment goes on without these checks. "
+        "); the command goes on without these checks. "
         "The page *First deployment* lists the rights that they need\n"
     )
 

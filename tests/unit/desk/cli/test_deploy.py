@@ -1,6 +1,7 @@
 """`layover synth`, `deploy` and `destroy`: what they need is said before they begin."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,11 @@ class FakeMachine(Machine):
     terminal: bool = True
     where: Account | NoAccount = HERE
     asked: list[str] = field(default_factory=list)
+    problem: str | None = None
+
+    def import_agents(self, project: Project, variables: Mapping[str, str]) -> str | None:
+        missing = re.search(r"KeyError: '(\w+)'$", self.problem or "")
+        return None if missing and missing[1] in variables else self.problem
 
     def program(self, name: str) -> str | None:
         return name if name in self.programs else None
@@ -246,6 +252,125 @@ def test_account_and_stage_are_said_before_anything_is_done(
     assert told.err == "layover deploy: the first deployment failed, see above\n"
 
 
+# What the agents need
+
+LACKING: dict[str, tuple[str, str, str]] = {
+    "a secret": ('from layover import secret\nKEY = secret("SHOP_KEY")', "", "lacks SHOP_KEY: "),
+    "a secret of a connection": (
+        'from layover import Connection, secret\nConnection("b", client_secret=secret("BANK"))',
+        "",
+        "lacks BANK: ",
+    ),
+    "a variable at import": ('import os\nURL = os.environ["URL_"]', "", "lacks URL_: "),
+    "a variable of a tool": ('import os\ndef f(): os.environ["URL_"]', "", "lacks URL_: "),
+    "a variable without a default": (
+        'import os\ndef f(): return os.getenv("URL_")',
+        "",
+        "may lack URL_: ",
+    ),
+    "a variable that the import tells": ("", "", "lacks DEEP_URL: "),
+    "a variable of .env": ("", "", "may lack SHOP_MODE: "),
+    "the client of tool servers": (
+        'from layover import mcp\nmcp("https://a.example/mcp")',
+        "",
+        "lacks mcp: ",
+    ),
+    "a server": ('from layover import mcp\nmcp("http://localhost/mcp")', "", "lacks localhost: "),
+    "a package": ("import yaml", "", "lacks pyyaml: "),
+    "a module of the project": ("import shop_lib", "", "lacks shop_lib: "),
+    "packages of traces": (
+        "",
+        'otlp_endpoint = "https://a.example"',
+        "lacks opentelemetry-proto: ",
+    ),
+    "a channel's secret": (
+        "",
+        'channels = { finance = [{ slack = "#payouts" }] }',
+        "missing  settings: channels need SLACK_BOT_TOKEN",
+    ),
+}
+"""By what is lacking: the code of agents, settings of the stage, and what is said."""
+
+
+def agents_that_lack(what: str, project: Project) -> Project:
+    code, settings, _ = LACKING[what]
+    texts = {
+        FILE: f"[stages.dev]\n{settings}\n",
+        "infra/app.py": "settings = Settings.from_context(context)\n",
+        "agents/__init__.py": f"{code}\n",
+        "shop_lib.py": "",
+        ".env": "SHOP_MODE=never-said\n" if what == "a variable of .env" else "",
+    }
+    for name, text in texts.items():
+        (project.root / name).parent.mkdir(exist_ok=True)
+        (project.root / name).write_text(text)
+    return read(project.root)
+
+
+def importing(what: str) -> FakeMachine:
+    deep = what == "a variable that the import tells"
+    return FakeMachine(problem="agents/a.py:1: KeyError: 'DEEP_URL'" if deep else None)
+
+
+@pytest.mark.parametrize("what", LACKING)
+def test_synthesis_names_what_the_stage_lacks(
+    what: str, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said, run = LACKING[what][2], Recorder()
+    lacking = agents_that_lack(what, project)
+    code = taken(lacking, "synth", importing(what), run)
+    told = capsys.readouterr()
+    lines = (told.out + told.err).splitlines()
+    if said.startswith("missing"):
+        assert (code, run.commands) == (1, [])
+        assert [line for line in lines if line.startswith(said)]
+    else:
+        assert (code, len(run.commands)) == (0, 1)
+        named = [line for line in lines if " lack" in line]
+        assert [line for line in named if line.startswith(f"dev {said}")]
+        assert "never-said" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "what", [name for name, (*_, said) in LACKING.items() if not said.startswith("may")]
+)
+def test_deployment_that_is_certain_to_fail_is_not_begun(
+    what: str, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Recorder()
+    assert taken(agents_that_lack(what, project), "deploy", importing(what), run) == 1
+    told = capsys.readouterr().err
+    assert LACKING[what][2] in told
+    assert told.endswith("layover: nothing was begun\n")
+    assert run.commands == []
+
+
+def test_deployment_that_may_do_without_goes_on(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacking = agents_that_lack("a variable without a default", project)
+    assert taken(lacking, "deploy", FakeMachine(), Recorder()) == 0
+    told = capsys.readouterr()
+    assert "dev may lack URL_: " in told.out
+    assert told.err == ""
+
+
+def test_stack_that_is_taken_down_needs_nothing_of_its_agents(project: Project) -> None:
+    assert taken(agents_that_lack("a secret", project), "destroy", FakeMachine(), Recorder()) == 0
+
+
+def test_settings_of_the_command_line_and_of_cdk_json_count(project: Project) -> None:
+    """As the app gets them."""
+    (project.root / FILE).write_text("[stages.prod]\n")
+    (project.root / "infra" / "app.py").write_text("Settings.from_context(context)\n")
+    context = {"context": {"sign_up": True}}
+    (project.root / "cdk.json").write_text(json.dumps(context))
+    own, run = read(project.root), Recorder()
+    assert taken(own, "synth", FakeMachine(), run, stage="prod") == 1
+    more = ["-c", "daily_tokens=9"]
+    assert taken(own, "synth", FakeMachine(), run, stage="prod", more=more) == 0
+
+
 # What is done
 
 
@@ -256,7 +381,7 @@ def steps(run: Recorder) -> list[str]:
 
 
 CDK = f"npx --yes aws-cdk@{needs.CDK}"
-APP = "--app python -m infra.app"
+APP = "--app python -m layover.desk.cdk.app infra.app"
 
 
 def test_template_is_built_and_written(project: Project) -> None:
@@ -308,6 +433,31 @@ def test_first_step_that_fails_is_the_last(
     run = Recorder({word: code})
     assert taken(project, "deploy", FakeMachine(), run) == (code if code > 0 else 1)
     assert len(run.commands) == count
+
+
+def test_differences_are_shown_without_a_terminal_or_a_bootstrap_and_change_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = FakeMachine(terminal=False, where=Account("1", "eu-west-1", ""))
+    run = Recorder()
+    assert taken(project, "diff", machine, run, stage="prod") == 0
+    assert steps(run) == [f"{CDK} diff {APP} -c stage=prod"]
+    assert "layover diff: what a deployment of stage prod would change" in capsys.readouterr().out
+
+
+def test_stack_of_another_project_is_not_taken_down(project: Project) -> None:
+    run = Recorder({"--owner": 1})
+    assert taken(project, "destroy", FakeMachine(), run, yes=True) == 1
+    assert steps(run) == ["python -m layover.desk.cdk.preflight --owner -c stage=dev"]
+
+
+@pytest.mark.parametrize(("command", "count"), [("deploy", 1), ("destroy", 1)])
+def test_whoever_takes_a_stack_over_says_so_to_the_check(
+    command: str, count: int, project: Project
+) -> None:
+    run = Recorder()
+    assert taken(project, command, FakeMachine(), run, yes=True, take_over=True) == 0
+    assert len([each for each in run.commands if "--take-over" in each]) == count
 
 
 def test_destruction_asks_unless_it_is_told_not_to(project: Project) -> None:

@@ -18,8 +18,9 @@ from pydantic import BaseModel
 
 from layover import __version__
 from layover.desk import shipped
+from layover.desk.cdk.distributions import requirements_in
 from layover.desk.cdk.settings import Settings
-from layover.desk.cli.scaffold import NotMade, make_project, template_names
+from layover.desk.cli.scaffold import NotMade, make_project, project_name, template_names
 from layover.desk.evals.read import parse_cases
 from layover.desk.evals.write import with_case
 from layover.project import DeploySettings, DevSettings, ProjectSettings, find, read
@@ -28,7 +29,14 @@ from support.commands import call
 ROOT = Path(__file__).parents[4]
 LAYOVER = Path(sys.executable).with_name("layover")
 FILES = {
-    *("README.md", "agents/__init__.py", "cdk.json", "infra/app.py", "layover.toml"),
+    *(
+        "README.md",
+        "agents/__init__.py",
+        "agents/requirements.txt",
+        "cdk.json",
+        "infra/app.py",
+        "layover.toml",
+    ),
     *("pyproject.toml", "requirements.txt", "tests/test_agents.py"),
     *(".env.example", ".gitignore", ".github/workflows/agents.yml"),
 }
@@ -84,6 +92,7 @@ def test_link_that_leads_nowhere_is_not_written_through(tmp_path: Path) -> None:
 IGNORED = (".env", ".venv/", ".layover/", ".pytest_cache/", "__pycache__/")
 BUILT = ("build/", "cdk.out/", "node_modules/")
 PIN = f"layover[local,cdk]=={__version__}"
+OF_AGENTS = "-r agents/requirements.txt"
 
 
 @pytest.mark.parametrize(
@@ -95,11 +104,15 @@ PIN = f"layover[local,cdk]=={__version__}"
         (".gitignore", ".*\n!.env\n", (".env", "__pycache__/", *BUILT)),
         (".gitignore", "# .env\n.env.local\nsecrets.env\n", (*IGNORED, *BUILT)),
         (".gitignore", "*\n", ()),
-        ("requirements.txt", "httpx==0.28.1\n", (PIN,)),
-        ("requirements.txt", "layover-extras[cdk,local]\n", (PIN,)),
-        ("requirements.txt", "layover[local]\n", (PIN,)),
-        ("requirements.txt", "# layover[local,cdk]\n", (PIN,)),
-        ("requirements.txt", "httpx\nlayover[cdk, local, otel] ~= 0.1  # as elsewhere\n", ()),
+        ("requirements.txt", "httpx==0.28.1\n", (PIN, OF_AGENTS)),
+        ("requirements.txt", f"layover-extras[cdk,local]\n{OF_AGENTS}\n", (PIN,)),
+        ("requirements.txt", f"layover[local]\n{OF_AGENTS}\n", (PIN,)),
+        ("requirements.txt", "# layover[local,cdk]\n", (PIN, OF_AGENTS)),
+        (
+            "requirements.txt",
+            "httpx\nlayover[cdk, local, otel] ~= 0.1  # as elsewhere\n",
+            (OF_AGENTS,),
+        ),
         (
             "infra/app.py",
             "app = App()\n",
@@ -123,8 +136,8 @@ def test_file_that_is_left_is_said_with_the_lines_that_the_project_needs(
 @pytest.mark.parametrize(
     ("name", "mine", "lacks"),
     [
-        ("requirements.txt", "layover[local, cdk]\r\n", ()),
-        ("requirements.txt", "httpx\r\n", (PIN,)),
+        ("requirements.txt", f"layover[local, cdk]\r\n{OF_AGENTS}\r\n", ()),
+        ("requirements.txt", "httpx\r\n", (PIN, OF_AGENTS)),
         (".gitignore", ".env\r\n", (*IGNORED, *BUILT)),
     ],
 )
@@ -174,7 +187,8 @@ def test_command_asks_nothing_without_a_terminal_and_says_what_it_did(tmp_path: 
     first = started(tmp_path, "init", "my shop", "--template", "research")
     assert first.returncode == 0, first.stderr
     lines = first.stdout.splitlines()
-    assert {line.removeprefix("made  my shop/") for line in lines[:-1]} == files_made("research")
+    assert {line.removeprefix("made  my shop/") for line in lines[:-2]} == files_made("research")
+    assert lines[-2] == "name  my-shop: the stack of a stage is my-shop-STAGE"
     assert lines[-1] == "next: cd 'my shop' && layover test && layover dev"
     again = call(tmp_path, "init", "my shop")
     assert (again.returncode, again.stdout) == (1, "")
@@ -267,7 +281,10 @@ def test_a_case_of_a_run_goes_behind_those_of_the_template(project: Path, templa
 def test_settings_are_the_defaults_and_each_has_a_comment(project: Path) -> None:
     text = (project / "layover.toml").read_text()
     settings = read(project).settings
-    assert settings.model_copy(update={"stages": {}}) == ProjectSettings()
+    assert settings.name == "my-shop"
+    assert re.fullmatch("[0-9a-f]{12}", settings.id)
+    own: dict[str, Any] = {"stages": {}, "name": None, "id": ""}
+    assert settings.model_copy(update=own) == ProjectSettings()
     for model in (ProjectSettings, DevSettings, DeploySettings):
         for name in fields_of(model):
             assert re.search(rf"^#[^\n]*\n(# )?{name} = ", text, re.M) or f"{name}]" in text, name
@@ -316,16 +333,85 @@ def test_workflow_tests_everything_and_deploys_with_a_role_and_without_a_key(pro
     assert "secrets." not in text
 
 
-def test_job_that_has_the_role_installs_only_files_with_known_hashes(project: Path) -> None:
-    workflow = yaml.safe_load((project / ".github" / "workflows" / "agents.yml").read_text())
-    installs = [
-        command
-        for step in workflow["jobs"]["deploy"]["steps"]
-        if "pip install" in (command := step.get("run", ""))
-    ]
-    assert installs == ["pip install --require-hashes -r requirements.lock"]
+def workflow_of(project: Path) -> dict[str, Any]:
+    text = (project / ".github" / "workflows" / "agents.yml").read_text()
+    workflow: dict[str, Any] = yaml.safe_load(text)
+    return workflow
+
+
+def test_jobs_that_have_a_role_install_only_files_with_known_hashes(project: Path) -> None:
+    jobs = workflow_of(project)["jobs"]
+    with_role = [job for job in jobs.values() if "id-token" in job.get("permissions", {})]
+    assert len(with_role) == len(jobs) - 1
+    for job in with_role:
+        commands = [step.get("run", "") for step in job["steps"]]
+        installs = [command for command in commands if "pip install" in command]
+        assert installs == ["pip install --require-hashes -r requirements.lock"]
     readme = (project / "README.md").read_text()
     assert "--generate-hashes requirements.txt -o requirements.lock" in readme
+
+
+def test_pull_request_shows_what_would_change_by_a_role_of_its_own(project: Path) -> None:
+    """The code of the request runs there, so the role that deploys is not given to it."""
+    diff = workflow_of(project)["jobs"]["diff"]
+    assert "github.event_name == 'pull_request'" in diff["if"]
+    assert "head.repo.full_name == github.repository" in diff["if"]
+    text = yaml.safe_dump(diff)
+    assert "layover diff" in text
+    assert "vars.AWS_DIFF_ROLE" in text
+    assert "vars.AWS_ROLE" not in text
+    readme = (project / "README.md").read_text()
+    assert (
+        "`repo:OWNER/REPOSITORY:pull_request` | `sts:AssumeRole` on `cdk-*-lookup-role-*`" in readme
+    )
+
+
+def test_prod_is_deployed_after_dev_behind_an_environment(project: Path) -> None:
+    """GitHub makes an environment that is not there, and lets everything pass it."""
+    prod = workflow_of(project)["jobs"]["prod"]
+    assert (prod["needs"], prod["environment"]) == ("deploy", "prod")
+    assert prod["if"] == "vars.AWS_PROD_ROLE != ''"
+    assert {"run": "layover deploy --stage prod --yes"} in prod["steps"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("shop", "shop"),
+        ("My Shop", "my-shop"),
+        ("tidy.agents_2", "tidy-agents-2"),
+        ("Müller Läden", "muller-laden"),
+        ("x" * 20, "x" * 20),
+    ],
+)
+def test_name_on_aws_is_that_of_the_folder(folder: str, name: str) -> None:
+    assert project_name(folder) == name
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("customer-support-agents-eu", "customer-support-agents-us", "customer-support-agents"),
+        ("日本", "東京", "2", ".."),
+        ("aws-helper", "helper", "Amazon helper", "aawsws-helper"),
+        ("2shop", "3shop", "店shop", "shop"),
+        ("Straße", "strae"),
+    ],
+)
+def test_folders_of_which_names_are_cut_have_names_of_their_own(folders: tuple[str, ...]) -> None:
+    names = {project_name(each) for each in folders}
+    assert len(names) == len(folders)
+    for name in names:
+        assert Settings.of({"name": name}).name == name
+        assert ProjectSettings(name=name).name == name
+
+
+def test_packages_of_the_agents_are_installed_with_the_project(project: Path) -> None:
+    """By pip, by the workflow and into the lock."""
+    assert "-r agents/requirements.txt" in (project / "requirements.txt").read_text().splitlines()
+    own = read(project)
+    assert own.requirements == own.root / "agents" / "requirements.txt"
+    assert list(requirements_in(own.root / "agents" / "requirements.txt")) == []
 
 
 def test_actions_of_the_workflow_are_pinned_as_this_repository_pins_them(project: Path) -> None:

@@ -1,11 +1,12 @@
-"""Checks before a deployment that a stage can adopt the resources that an earlier stack left."""
+"""Checks before a deployment that the stack is this project's, and that a stage can adopt the resources that
+an earlier stack left."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
-from layover.desk.cdk.deployed import Place
+from layover.desk.cdk.deployed import MACHINE, PROJECT, Place
 from layover.desk.cdk.settings import Settings
 from layover.desk.shipped import order, release
 
@@ -22,6 +23,54 @@ def is_new(settings: Settings, client: Client, place: Place | None = WHOLE_STACK
     """Return whether the next deployment is the stage's first. `place`: None if no stack has the system.
     Raises botocore's errors."""
     return place is None or _stack(place.stack or settings.prefix, client) is None
+
+
+def of_another(
+    settings: Settings,
+    client: Client,
+    place: Place | None = WHOLE_STACK,
+    *,
+    takes_over: bool = False,
+) -> str | None:
+    """Return why the stack is, or may be, of another project, with what to do; None: it is this one's, or not
+    there. `place`: None if no stack has the system. `takes_over`: whoever asks knows that a stack that does
+    not tell its project is theirs. Raises botocore's errors."""
+    name = settings.prefix if place is None else place.stack or settings.prefix
+    template = _stack(name, client)
+    if template is None:
+        return None
+    outputs = template.get("Outputs", {})
+    id = _system_in(outputs) if place is None else place.id
+    if id is None:
+        return None if takes_over else _FOREIGN.format(name=name)
+    theirs = str(outputs.get(f"{id}{PROJECT}", {}).get("Value", ""))
+    if theirs == settings.project:
+        return None
+    if theirs:
+        this = f"this one is {settings.project!r}" if settings.project else "this one has none"
+        return _ANOTHER.format(name=name, theirs=theirs, this=this)
+    return None if takes_over else _UNTOLD.format(name=name)
+
+
+_ELSE = "give this project another `name` in layover.toml, which makes another system"
+_FOREIGN = (
+    "the stack {name} has no system of Layover, so it is another application's, which would be replaced: "
+    f"{_ELSE}. If the system is to be a part of that stack, add --take-over"
+)
+_ANOTHER = (
+    "the stack {name} was made by another project, whose id is {theirs!r}, and {this}: "
+    f'{_ELSE}. If both are the same project, write id = "{{theirs}}" at the top of layover.toml'
+)
+_UNTOLD = (
+    "the stack {name} does not tell which project made it, so it may be another one's: "
+    f"{_ELSE}. If it is this project's, add --take-over, once: from then on it tells"
+)
+
+
+def _system_in(outputs: Mapping[str, Any]) -> str | None:
+    """Return the id of the system in a stack that was never complete, and so has no values of its outputs;
+    None if it has no system."""
+    return next((name.removesuffix(MACHINE) for name in outputs if name.endswith(MACHINE)), None)
 
 
 def problems(

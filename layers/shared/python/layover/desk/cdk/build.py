@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from layover.desk.cdk import certificates
+from layover.desk.cdk.distributions import requirements_in
 from layover.desk.shipped import INSTALLED, sources
 
 _SOURCES = sources()
@@ -191,7 +192,7 @@ def _build_functions(target: Target, in_layer: Path, project: Project | None = N
     else:
         requirements = FUNCTIONS / USER_AGENTS / "requirements.txt"
         requirements = requirements if requirements.exists() else None
-    if requirements is not None:
+    if requirements is not None and any(requirements_in(requirements)):
         own = _libraries(target, requirements, layer_wheels=in_layer)
         _check_names(own, requirements, (HANDLERS, project.module if project else USER_AGENTS))
         shutil.copytree(own, target.functions, dirs_exist_ok=True)

@@ -46,6 +46,7 @@ from layover.desk.cdk.constructs.seal import Seal
 from layover.desk.cdk.constructs.sockets import SocketApi
 from layover.desk.cdk.constructs.streams import StreamApi
 from layover.desk.cdk.constructs.workflow import Workflow, execution_arn, machine_arn
+from layover.desk.cdk.deployed import PROJECT
 from layover.desk.cdk.groups import groups_of
 from layover.desk.cdk.notify_queue import NOTIFY
 from layover.desk.cdk.props import (
@@ -554,6 +555,8 @@ class Layover(Construct):
             "BucketName": self.bucket.bucket_name,
             "Release": release(),
         }
+        if self.settings.project:
+            outputs[PROJECT] = self.settings.project
         if self.settings.provider is Provider.OPENAI:
             outputs["ModelKeyParameter"] = self.settings.key_parameter
         for name, value in outputs.items():

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_MACHINE = "StateMachineArn"
+MACHINE = "StateMachineArn"
 """The output that tells which system it is: an account and region have one state machine of a name."""
+
+PROJECT = "Project"
+"""The output that tells which project made the system."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ def find(prefix: str, cloudformation: Any) -> Deployed | None:
     for stack in _stacks(prefix, cloudformation):
         outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", ())}
         for name, value in outputs.items():
-            if name.endswith(_MACHINE) and value.endswith(machine):
-                id = name.removesuffix(_MACHINE)
+            if name.endswith(MACHINE) and value.endswith(machine):
+                id = name.removesuffix(MACHINE)
                 ours = {k.removeprefix(id): v for k, v in outputs.items() if k.startswith(id)}
                 return Deployed(Place(stack["StackName"], id), ours)
     return None

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from layover.desk.cdk.adoption import is_new, problems
+from layover.desk.cdk.adoption import is_new, of_another, problems
 from layover.desk.cdk.deployed import Place, find
 from layover.desk.cdk.regions import streaming_caution, unfit
 from layover.desk.cdk.settings import Settings
 
 NEW = "--new"
+OWNER = "--owner"
+TAKE_OVER = "--take-over"
 MIN_UNRESERVED = 100
 """Concurrency that Lambda insists on leaving unreserved."""
 
@@ -71,7 +73,8 @@ def main(arguments: Sequence[str]) -> int:
     goes on.
 
     `--new`: the exit code is 0 if this would be the first deployment of a protected stage, which is made
-    without protection first."""
+    without protection first. `--owner`: only look whose the stack is, before it is taken down. `--take-over`:
+    a stack that does not tell its project is this one's."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -80,40 +83,50 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    if NEW not in arguments:
+    if not {NEW, OWNER} & set(arguments):
         print(describe(settings))
+    wrong: list[str] = []
     try:
         session = boto3.Session(**account(arguments))
+        place = _place(settings, session)
         if NEW in arguments:
-            return int(
-                not (
-                    settings.protects
-                    and is_new(settings, session.client, _place(settings, session))
-                )
-            )
-        if (caution := streaming_caution(session.region_name)) is not None:
-            print(caution, file=sys.stderr)
-        wrong = list(_wrong(settings, session))
+            return int(not (settings.protects and is_new(settings, session.client, place)))
+        # One after the other: what was found counts, although a later check may not be made.
+        for each in _look(settings, session, place, arguments):
+            print(each, file=sys.stderr)
+            wrong.append(each)
     except (BotoCoreError, ClientError) as error:
+        goes_on = "" if wrong else "; the command goes on without these checks"
         print(
-            f"could not check the account ({error}); the deployment goes on without these checks. "
+            f"could not check the account ({error}){goes_on}. "
             "The page *First deployment* lists the rights that they need",
             file=sys.stderr,
         )
-        return int(NEW in arguments)
-    for each in wrong:
-        print(each, file=sys.stderr)
+        return int(bool(wrong) or NEW in arguments)
     return int(bool(wrong))
 
 
-def _wrong(settings: Settings, session: Any) -> Iterator[str]:
+def _look(
+    settings: Settings, session: Any, place: Place | None, arguments: Sequence[str]
+) -> Iterator[str]:
+    """Yield what is wrong, first of all that the stack is another project's."""
+    takes_over = TAKE_OVER in arguments
+    if another := of_another(settings, session.client, place, takes_over=takes_over):
+        yield another
+    if OWNER not in arguments:
+        if (caution := streaming_caution(session.region_name)) is not None:
+            print(caution, file=sys.stderr)
+        yield from _wrong(settings, session, place)
+
+
+def _wrong(settings: Settings, session: Any, place: Place | None) -> Iterator[str]:
     where = unfit(session.region_name, settings)
     if where is not None:
         yield where
         return
     if (much := too_much(settings, concurrency(session.client("lambda")))) is not None:
         yield much
-    yield from problems(settings, session.client, _place(settings, session))
+    yield from problems(settings, session.client, place)
 
 
 def _place(settings: Settings, session: Any) -> Place | None:

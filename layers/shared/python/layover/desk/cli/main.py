@@ -87,6 +87,7 @@ def init(
     for path, lacking in outcome.left.items():
         todo = f"; add to it: {'  '.join(lacking)}" if lacking else ""
         print(f"left  {root / path}, which was there before{todo}")
+    print(f"name  {outcome.name}: the stack of a stage is {outcome.name}-STAGE")
     enter = "" if root.resolve() == Path.cwd() else f"cd {shlex.quote(name)} && "
     print(f"next: {enter}layover test && layover dev")
 
@@ -110,13 +111,14 @@ def dev(
     open_: Annotated[bool, typer.Option("--open", help="Open the console in a browser.")] = False,
 ) -> None:
     """Run the whole system on this machine until it is interrupted."""
-    from layover.desk.cli import here, serve_options
+    from layover.desk.cli import agents_packages, here, serve_options
     from layover.desk.local import serve as serving
     from layover.errors import unknown_name
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    project = here.current()
     settings = serve_options.settings_of(
-        here.current(),
+        project,
         serve_options.Options(
             port, agents, data, dict(map(parse_timeout, timeout or ())), tuple(origin or ())
         ),
@@ -125,6 +127,7 @@ def dev(
     if unknown := sorted(settings.timeouts.keys() - set(functions)):
         text = unknown_name("function", unknown[0], functions)
         raise typer.BadParameter(f"--timeout, or [dev.timeouts] of layover.toml: {text}")
+    agents_packages.install_missing(project)
     raise typer.Exit(asyncio.run(serving.serve(settings, opens=open_)))
 
 
@@ -260,6 +263,12 @@ Context = Annotated[
 Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
 Region = Annotated[str | None, typer.Option(help="Region of AWS.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, for a pipeline.")]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over", help="A stack that does not tell which project made it is this one's."
+    ),
+]
 More = Annotated[
     list[str] | None, typer.Argument(help="After `--`: of the CDK's command line, as they are.")
 ]
@@ -278,6 +287,18 @@ def synth(
 
 
 @app.command()
+def diff(
+    args: More = None,
+    stage: Stage = None,
+    context: Context = None,
+    profile: Profile = None,
+    region: Region = None,
+) -> None:
+    """Show what a deployment would change in the account of your credentials. Changes nothing."""
+    _about_stack("diff", stage, context, profile=profile, region=region, more=args)
+
+
+@app.command()
 def deploy(
     args: More = None,
     stage: Stage = None,
@@ -285,9 +306,19 @@ def deploy(
     profile: Profile = None,
     region: Region = None,
     yes: Yes = False,
+    take_over: TakeOver = False,
 ) -> None:
     """Deploy the project's stack to the AWS account of your credentials. Says what it needs first."""
-    _about_stack("deploy", stage, context, profile=profile, region=region, more=args, yes=yes)
+    _about_stack(
+        "deploy",
+        stage,
+        context,
+        profile=profile,
+        region=region,
+        more=args,
+        yes=yes,
+        take_over=take_over,
+    )
 
 
 @app.command()
@@ -298,13 +329,23 @@ def destroy(
     profile: Profile = None,
     region: Region = None,
     yes: Yes = False,
+    take_over: TakeOver = False,
 ) -> None:
     """Take the project's stack down; its setting `retain` decides which data stays."""
-    _about_stack("destroy", stage, context, profile=profile, region=region, more=args, yes=yes)
+    _about_stack(
+        "destroy",
+        stage,
+        context,
+        profile=profile,
+        region=region,
+        more=args,
+        yes=yes,
+        take_over=take_over,
+    )
 
 
 def _about_stack(
-    command: Literal["synth", "deploy", "destroy"],
+    command: Literal["synth", "diff", "deploy", "destroy"],
     stage: str | None,
     context: list[str] | None,
     profile: str | None,
@@ -312,6 +353,7 @@ def _about_stack(
     more: list[str] | None,
     *,
     yes: bool = False,
+    take_over: bool = False,
 ) -> None:
     from layover.desk.cli import here
     from layover.desk.cli.deploy import request as requests
@@ -328,6 +370,7 @@ def _about_stack(
             profile=profile,
             region=region,
             yes=yes,
+            take_over=take_over,
             more=more or (),
         )
     except ValueError as error:
@@ -541,9 +584,7 @@ def add_user(
 
     if local:
         raise typer.Exit(users.token(email, group or ()))
-    project = here.current()
-    deploy = project.settings.deploy if project is not None else None
-    raise typer.Exit(users.add(email, stage, groups=group or (), deploy=deploy))
+    raise typer.Exit(users.add(email, stage, groups=group or (), project=here.current()))
 
 
 @app.command()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from layover.desk.cli.agents_packages import install_missing
 from layover.project import Project
 
 NO_TESTS = 5
@@ -45,6 +46,7 @@ def run(project: Project, arguments: Sequence[str]) -> int:
         text = f"the tests need {' and '.join(names)}: pip install 'layover[local]'"
         print(f"layover: {text}", file=sys.stderr)
         return 1
+    install_missing(project)
     command = command_of(project, arguments, Path.cwd())
     print(f"project {project.root}: {' '.join(command[1:])}", flush=True)
     code = subprocess.run(

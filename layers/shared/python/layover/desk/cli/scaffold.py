@@ -1,7 +1,10 @@
 """`layover init`: the files of a new project, from the templates next to this module."""
 
+import hashlib
 import json
 import re
+import secrets
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ from layover.desk import shipped
 from layover.desk.cli.releases import PINS, requirement_lines
 from layover.desk.failures import CommandFailed
 from layover.errors import unknown_name
-from layover.project import FILE
+from layover.project import FILE, MAX_NAME, NAME, RESERVED
 
 TEMPLATES = Path(__file__).parent / "templates"
 COMMON = "common"
@@ -34,8 +37,9 @@ class NotMade(CommandFailed):
 @dataclass(frozen=True)
 class Made:
     """The paths that were written, and those that were there before with the template's lines that they
-    lack and the project needs, relative to the project."""
+    lack and the project needs, relative to the project. `name`: what every name on AWS begins with."""
 
+    name: str
     written: tuple[str, ...]
     left: Mapping[str, Sequence[str]]
 
@@ -52,7 +56,9 @@ def make_project(root: Path, template: str) -> Made:
         raise NotMade(f"{unknown_name('template', template, template_names())}")
     if (root / FILE).exists():
         raise NotMade(f"{root} is a project already: nothing was changed")
-    texts = dict(_texts(root.resolve().name, template))
+    title = root.resolve().name
+    name_on_aws = project_name(title)
+    texts = dict(_texts(title, name_on_aws, template))
     texts[FILE] = texts.pop(FILE)
     written: list[str] = []
     left: dict[str, Sequence[str]] = {}
@@ -67,13 +73,37 @@ def make_project(root: Path, template: str) -> Made:
                 f"{error.filename or root / name} cannot be written ({error.strerror}): "
                 f"{len(written)} files of the project are there; mend this and run the command again"
             ) from error
-    return Made(tuple(written), left)
+    return Made(name_on_aws, tuple(written), left)
 
 
-def _texts(name: str, template: str) -> Iterator[tuple[str, str]]:
+def project_name(title: str) -> str:
+    """Return the beginning of the names on AWS for a project in a folder of this name: `my-shop` of
+    `My Shop`. What had to be cut or left out is told by the end, so that two projects are not one."""
+    plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    name = words
+    while any(word in name for word in RESERVED):
+        name = re.sub("|".join(RESERVED), "", name)
+    name = re.sub(r"-+", "-", name).strip("-").lstrip("0123456789-")
+    # Umlauts and capitals are left to readers; letters that are gone are not.
+    is_whole = name == words and len(name) <= MAX_NAME and not _has_other_letters(title)
+    if is_whole and re.fullmatch(NAME, name):
+        return name
+    mark = hashlib.sha256(title.encode()).hexdigest()[:4]
+    return "-".join(filter(None, (name[: MAX_NAME - 5].strip("-") or "agents", mark)))
+
+
+def _has_other_letters(title: str) -> bool:
+    """Return whether a title has letters that are not Latin: no name on AWS can have them."""
+    return any(c.isalpha() and not unicodedata.normalize("NFKD", c)[0].isascii() for c in title)
+
+
+def _texts(title: str, name: str, template: str) -> Iterator[tuple[str, str]]:
     """Yield path and text of every file."""
     words = {
-        "__NAME__": name,
+        "__NAME__": title,
+        "__PREFIX__": name,
+        "__ID__": secrets.token_hex(6),
         "__VERSION__": version("layover"),
         "__TRY__": (TEMPLATES / template / _TRY).read_text("utf-8").strip(),
     }

@@ -9,7 +9,7 @@ from layover.desk.cdk.deployed import find
 from layover.desk.cdk.settings import Settings
 from layover.desk.failures import CommandFailed, report_failure
 from layover.errors import unknown_name
-from layover.project import DeploySettings
+from layover.project import DeploySettings, Project
 
 POOL = re.compile(r"https://cognito-idp\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([\w-]+)")
 PLAIN = re.compile(r"[^\s,;=]+")
@@ -43,17 +43,18 @@ def add(
     stage: str | None,
     client: Client | None = None,
     groups: Sequence[str] = (),
-    deploy: DeploySettings | None = None,
+    project: Project | None = None,
 ) -> int:
     """Make a user, who gets a first password by mail, and put them into groups that the pool has. A user who
-    is there already only gets the groups. `deploy`: the project's stage, profile and region, where none is
-    named. The exit code."""
+    is there already only gets the groups. `project`: has the stage, profile and region, where none is named.
+    The exit code."""
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
     groups = tuple(dict.fromkeys(groups))
-    at = deploy or DeploySettings()
+    at = project.settings.deploy if project is not None else DeploySettings()
     try:
-        url = _add(email, at.stage if stage is None else stage, client or _client_at(at), groups)
+        name = _prefix_of(at.stage if stage is None else stage, project)
+        url = _add(email, name, client or _client_at(at), groups)
     except (NoCredentialsError, NoRegionError) as error:
         raise NotDone(_without(error)) from error
     except BotoCoreError as error:
@@ -71,10 +72,10 @@ def add(
     return 0
 
 
-def _add(email: str, stage: str, client: Client, groups: Sequence[str]) -> str | None:
+def _add(email: str, name: str, client: Client, groups: Sequence[str]) -> str | None:
     """Return where a new user signs in; None for one who is there already. Nothing is made if a group is not
-    there."""
-    region, pool, url = _pool(stage, client("cloudformation"))
+    there. `name`: of the system (`shop-prod`)."""
+    region, pool, url = _pool(name, client("cloudformation"))
     cognito = client("cognito-idp", region_name=region)
     if groups:
         _check_groups(groups, pool, cognito)
@@ -128,12 +129,16 @@ def _without(error: Exception) -> str:
     )
 
 
-def _pool(stage: str, cloudformation: Any) -> tuple[str, str, str]:
-    """Return region and id of the stage's user pool, and the URL of its API. Raises NotDone."""
+def _prefix_of(stage: str, project: Project | None) -> str:
     try:
-        name = Settings.from_context({"stage": stage}).prefix
+        root = None if project is None else project.root
+        return Settings.from_context({"stage": stage}, root=root).prefix
     except ValueError as error:
         raise NotDone(str(error)) from error
+
+
+def _pool(name: str, cloudformation: Any) -> tuple[str, str, str]:
+    """Return region and id of the system's user pool, and the URL of its API. Raises NotDone."""
     deployed = find(name, cloudformation)
     if deployed is None:
         raise NotDone(

@@ -27,7 +27,7 @@ def digest_of(settings: Settings) -> str:
     names of what they refer to: a cluster that a setting replaces would leave the alias at a version that
     asks the old one. And Lambda publishes nothing for a function that has not changed: the CDK's own hash may
     change with the CDK, and the deployment would fail."""
-    values = settings.model_dump(mode="json", exclude=set(BUILT_PATHS))
+    values = settings.model_dump(mode="json", exclude={*BUILT_PATHS, "project"})
     parts = (
         release(),
         version("aws-cdk-lib"),

@@ -1,1 +1,1 @@
-"""`layover synth`, `layover deploy`, `layover destroy`: a project's stack, by the CDK's command line."""
+"""`layover synth`, `diff`, `deploy` and `destroy`: a project's stack, by the CDK's command line."""

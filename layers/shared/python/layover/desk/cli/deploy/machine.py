@@ -3,9 +3,12 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
+
+from layover.project import Project
 
 BOOTSTRAP = "/cdk-bootstrap/{qualifier}/version"
 """SSM parameter that `cdk bootstrap` makes."""
@@ -52,6 +55,12 @@ class Machine:
     def has_terminal(self) -> bool:
         """Return whether somebody can answer a question."""
         return sys.stdin.isatty() and sys.stdout.isatty()
+
+    def import_agents(self, project: Project, variables: Mapping[str, str]) -> str | None:
+        """Return why the project's agents cannot be imported with these variables; None: they can."""
+        from layover.desk.cli.deploy.stage_check import loader
+
+        return loader(project)(variables)
 
     def account(self, profile: str | None, region: str | None, qualifier: str) -> Account:
         """Return the account of the credentials, as the bootstrap of this qualifier has made it. Raises

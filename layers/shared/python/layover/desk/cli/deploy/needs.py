@@ -4,14 +4,17 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from layover.desk import shipped
 from layover.desk.cdk.build import NO_PIP
+from layover.desk.cdk.lacks import Lack, app_files
 from layover.desk.cdk.preflight import options
 from layover.desk.cli.deploy.machine import Account, Machine, NoAccount
 from layover.desk.cli.deploy.request import Request
+from layover.desk.cli.deploy.stage_check import lacks
 
 CDK = "2.1148.1"
 """Version of the npm package `aws-cdk`. Of the CDK, 3.0.0 is an accidental release."""
@@ -36,13 +39,15 @@ class Need:
 
 @dataclass(frozen=True)
 class Ready:
-    """All needs of a request, and what was learned with them."""
+    """All needs of a request, and what was learned with them. `lacks`: what the agents need and the stage
+    lacks."""
 
     needs: Sequence[Need]
     cdk: Sequence[str] = ()
     """The CDK's command line."""
     account: Account | None = None
     tools: "Tools | None" = None
+    lacks: Sequence[Lack] = ()
 
     @property
     def missing(self) -> list[Need]:
@@ -68,8 +73,18 @@ def look(request: Request, machine: Machine) -> Ready:
     command, cdk = _cdk(request.project.root, machine)
     needs = [_node(machine), cdk, *_python(request, machine, tools)]
     account = None
+    of_stage: Sequence[Lack] = ()
+    if request.command != "destroy":
+        try:
+            of_stage = lacks(
+                request.project,
+                context_of(request),
+                partial(machine.import_agents, request.project),
+            )
+        except ValueError as error:
+            needs.append(Need("settings", "", str(error)))
     if request.command != "synth":
-        if not (request.yes or machine.has_terminal()):
+        if request.command != "diff" and not (request.yes or machine.has_terminal()):
             todo = f"add --yes: `{request.command}` asks before it changes anything"
             needs.append(Need("terminal", "", todo))
         try:
@@ -78,7 +93,7 @@ def look(request: Request, machine: Machine) -> Ready:
             needs.append(Need("credentials", "", str(error)))
         else:
             needs += _of_account(request, account, command)
-    return Ready(needs, command, account, tools)
+    return Ready(needs, command, account, tools, of_stage)
 
 
 def tools_of() -> Tools | None:
@@ -153,6 +168,17 @@ def _of_account(request: Request, account: Account, cdk: Sequence[str]) -> Itera
 def qualifier_of(request: Request) -> str:
     """Return the qualifier of the bootstrap for which stacks ask, from where the CDK's command line has it,
     in its order."""
+    qualifiers = (each.get(_QUALIFIER) for each in _contexts(request))
+    return next((str(each) for each in qualifiers if each), QUALIFIER)
+
+
+def context_of(request: Request) -> dict[str, Any]:
+    """Return the context that the CDK's command line gives the app."""
+    return {name: value for each in reversed(_contexts(request)) for name, value in each.items()}
+
+
+def _contexts(request: Request) -> list[dict[str, Any]]:
+    """Return where context comes from, the strongest first."""
     root = request.project.root
     words = [*request.arguments, *request.more]
     arguments = dict(
@@ -164,8 +190,7 @@ def qualifier_of(request: Request) -> str:
         _document(root / "cdk.context.json"),
         _document(Path.home() / ".cdk.json").get("context"),
     )
-    qualifiers = (each.get(_QUALIFIER) for each in contexts if isinstance(each, dict))
-    return next((str(each) for each in qualifiers if each), QUALIFIER)
+    return [each for each in contexts if isinstance(each, dict)]
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -179,6 +204,5 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _chooses_bootstrap(request: Request) -> bool:
     """Return whether the app's code has what decides about the bootstrap: that is known only at synthesis."""
-    app = _app(request)
-    files = [app] if app.parent == request.project.root else app.parent.rglob("*.py")
+    files = app_files(request.project)
     return any(_OWN_BOOTSTRAP.search(each.read_text("utf-8", "replace")) for each in files)

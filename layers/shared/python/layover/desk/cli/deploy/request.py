@@ -6,7 +6,7 @@ from typing import Literal
 
 from layover.project import DeploySettings, Project
 
-Command = Literal["synth", "deploy", "destroy"]
+Command = Literal["synth", "diff", "deploy", "destroy"]
 _APP_OPTIONS = ("--app", "-a")
 
 
@@ -17,7 +17,8 @@ class RequestInvalid(ValueError):
 @dataclass(frozen=True)
 class Request:
     """A command about one stage. `context`: further settings, as NAME=VALUE. `yes`: nothing is asked.
-    `more`: arguments of the CDK's command line, as they are."""
+    `take_over`: a stack that does not tell its project is this one's. `more`: arguments of the CDK's command
+    line, as they are."""
 
     command: Command
     project: Project
@@ -26,6 +27,7 @@ class Request:
     profile: str | None = None
     region: str | None = None
     yes: bool = False
+    take_over: bool = False
     more: tuple[str, ...] = ()
 
     @property
@@ -46,6 +48,7 @@ def request_of(
     profile: str | None = None,
     region: str | None = None,
     yes: bool = False,
+    take_over: bool = False,
     more: Sequence[str] = (),
 ) -> Request:
     """Return the request, with what the project sets where the command line says nothing. Raises
@@ -73,5 +76,6 @@ def request_of(
         profile=profile or standard.profile,
         region=region or standard.region,
         yes=yes,
+        take_over=take_over,
         more=tuple(more),
     )

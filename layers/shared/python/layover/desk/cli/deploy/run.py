@@ -1,4 +1,4 @@
-"""The steps of `layover synth`, `deploy` and `destroy`, each in its own process."""
+"""The steps of `layover synth`, `diff`, `deploy` and `destroy`, each in its own process."""
 
 import os
 import shlex
@@ -18,10 +18,16 @@ Run = Callable[[Sequence[str], Path, Mapping[str, str]], int]
 """Runs a command in a folder with these variables, and returns its exit code."""
 _DONE = {
     "synth": "the template is in {root}/cdk.out",
+    "diff": "what a deployment of stage {stage} would change is above",
     "deploy": "stage {stage} is deployed",
     "destroy": "stage {stage} is taken down; data that it retains is still there",
 }
-_UNASKED = {"synth": [], "deploy": ["--require-approval", "never"], "destroy": ["--force"]}
+_UNASKED = {
+    "synth": [],
+    "diff": [],
+    "deploy": ["--require-approval", "never"],
+    "destroy": ["--force"],
+}
 
 
 def run_command(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> int:
@@ -49,7 +55,11 @@ def main(
             print(f"missing  {need.name}: {need.todo}", file=sys.stderr, flush=True)
         else:
             print(f"ok       {need.name}: {need.fact}", flush=True)
-    if ready.missing:
+    refused = [each for each in ready.lacks if each.fails and request.command == "deploy"]
+    for lack in ready.lacks:
+        out = sys.stderr if lack in refused else sys.stdout
+        print(f"{request.stage} {lack.words}", file=out, flush=True)
+    if ready.missing or refused:
         print("layover: nothing was begun", file=sys.stderr)
         return 1
     try:
@@ -80,14 +90,21 @@ class _Steps:
         # In a checkout only: the construct of a project builds what it needs while it is synthesised.
         if request.project.root == shipped.CHECKOUT and (code := self._program("build")):
             return self._failed("the build", code)
-        if request.command == "deploy":
-            if code := self._program("preflight", *request.arguments):
-                return self._failed("a check of the account", code)
-            # Without protection, so that one that fails can be taken back; then it is protected.
-            if self._is_new() and (code := self._cdk("-c", "protection=false")):
-                return self._failed("the first deployment", code)
+        changes = request.command in ("deploy", "destroy")
+        if changes and (code := self._check()):
+            return self._failed("a check of the account", code)
+        # Without protection, so that one that fails can be taken back; then it is protected.
+        is_first = request.command == "deploy" and self._is_new()
+        if is_first and (code := self._cdk("-c", "protection=false")):
+            return self._failed("the first deployment", code)
         code = self._cdk()
         return self._failed(f"cdk {request.command}", code) if code else 0
+
+    def _check(self) -> int:
+        request = self._request
+        owner = ["--owner"] if request.command == "destroy" else []
+        take_over = ["--take-over"] if request.take_over else []
+        return self._program("preflight", *owner, *take_over, *request.arguments)
 
     def _is_new(self) -> bool:
         tools = self._ready.tools
@@ -105,7 +122,8 @@ class _Steps:
 
     def _cdk(self, *more: str) -> int:
         request = self._request
-        app = shlex.join([sys.executable, "-m", request.project.settings.deploy.app])
+        module = request.project.settings.deploy.app
+        app = shlex.join([sys.executable, "-m", "layover.desk.cdk.app", module])
         quiet = ["--quiet"] if request.command == "synth" else []
         unasked = _UNASKED[request.command] if request.yes else []
         command = [*self._ready.cdk, request.command, "--app", app, *quiet, *unasked]
