@@ -1,21 +1,28 @@
 """`layover doctor`: a line for each thing that has to work, and what is wrong with what does not."""
 
+import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import NoCredentialsError
+from moto import mock_aws
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 from layover.desk.cli.client import ApiError
+from layover.desk.cli.deploy.machine import Machine
 from layover.desk.cli.doctor import WAKING_S, Doctor, main, ping
 from layover.desk.cli.tokens import TokenFile
+from layover.project import FILE, Project, read
+from support.aws.mocked import make_client
 
 RUN = {"id": "run_1", "status": "success", "usage": {"total_tokens": 12, "cost_usd": 0.0004}}
 
@@ -208,6 +215,157 @@ def test_deployment_where_nobody_has_signed_in_asks_for_that(
     url = "https://api.example"
     assert main(url, "", TokenFile(tmp_path), None, run=True) == 2
     assert f"sign in first: layover login --url {url}" in capsys.readouterr().err
+
+
+# A stage
+
+
+class Unread(Machine):
+    """A machine on which no agents are imported."""
+
+    def import_agents(self, project: Project, variables: Mapping[str, str]) -> str | None:
+        """Nobody knows."""
+        return None
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Project:
+    """A project whose agents need a secret that no stage has."""
+    (tmp_path / "agents").mkdir()
+    code = 'from layover import secret\nKEY = secret("SHOP_KEY")\n'
+    (tmp_path / "agents" / "__init__.py").write_text(code)
+    (tmp_path / FILE).write_text('name = "shop"\n[stages.dev]\n')
+    return read(tmp_path)
+
+
+@pytest.fixture
+def client() -> Iterator[Callable[..., Any]]:
+    with mock_aws():
+        yield make_client
+
+
+def deployed(client: Callable[..., Any], url: str) -> None:
+    """A system of the stage."""
+    machine = "arn:aws:states:eu-west-1:123456789012:stateMachine:shop-dev-run"
+    outputs = {"AgentsStateMachineArn": machine, "AgentsApiUrl": url}
+    template = {
+        "Resources": {"T": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {name: {"Value": value} for name, value in outputs.items()},
+    }
+    client("cloudformation").create_stack(StackName="shop-dev", TemplateBody=json.dumps(template))
+
+
+def of_stage(shop: Project, client: Callable[..., Any], url: str = "", local: str = "") -> int:
+    tokens = TokenFile(shop.root / "tokens")
+    return main(
+        url,
+        "",
+        tokens,
+        None,
+        run=True,
+        local=local,
+        project=shop,
+        stage="dev",
+        machine=Unread(),
+        client=client,
+    )
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[str]]]:
+    """A system on this machine, which may be another project's: its address, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(HTTPStatus.SERVICE_UNAVAILABLE)
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_stage_that_is_not_deployed_is_not_looked_for_on_this_machine(
+    shop: Project, client: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with listening() as (local, asked):
+        assert of_stage(shop, client, local=local) == 1
+    assert asked == []
+    told = capsys.readouterr().err.splitlines()
+    assert told[-1].startswith(
+        "FAIL  system: no stack of this account and region has shop-dev: `layover deploy --stage dev`"
+    )
+
+
+def test_stage_whose_account_cannot_be_looked_into_is_not_looked_for_on_this_machine(
+    shop: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: str) -> Any:
+        raise NoCredentialsError
+
+    with listening() as (local, asked):
+        assert of_stage(shop, refuse, local=local) == 1
+    assert asked == []
+    assert "FAIL  system: what is deployed as dev was not looked at" in capsys.readouterr().err
+
+
+def test_stage_is_asked_at_its_own_address(
+    shop: Project, client: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with listening() as (local, asked_here), listening() as (there, asked_there):
+        deployed(client, there)
+        assert of_stage(shop, client, local=local) == 3
+    assert (asked_here, asked_there) == ([], ["/healthz"])
+
+
+def test_address_that_is_given_wins_over_that_of_the_stage(
+    shop: Project, client: Callable[..., Any]
+) -> None:
+    with listening() as (given, asked):
+        assert of_stage(shop, client, url=given) == 3
+    assert asked == ["/healthz"]
+
+
+def test_doctor_of_a_stage_names_what_its_agents_need_and_it_lacks(
+    shop: Project, client: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert of_stage(shop, client) == 1
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith("FAIL  stage: dev lacks SHOP_KEY: agents/__init__.py:2 has secret(")
+
+
+def test_stage_that_lacks_nothing_is_well(
+    shop: Project, client: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    toml = shop.root / FILE
+    toml.write_text(f'{toml.read_text()}tool_secrets = {{ SHOP_KEY = "/shop/key" }}\n')
+    of_stage(read(shop.root), client)
+    assert capsys.readouterr().out.startswith("ok    stage: dev lacks nothing that the code of the")
+
+
+def test_settings_of_a_stage_that_make_no_sense_end_it_in_a_sentence(
+    shop: Project, client: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = shop.root / "infra" / "app.py"
+    app.parent.mkdir()
+    app.write_text("Settings.from_context(context)\n")
+    toml = shop.root / FILE
+    toml.write_text(f"{toml.read_text()}sign_up = true\n")
+    assert of_stage(read(shop.root), client) == 2
+    assert capsys.readouterr().err.startswith("layover: sign_up needs daily_tokens or daily_cost")
 
 
 def failing(**why: Any) -> Clinic:

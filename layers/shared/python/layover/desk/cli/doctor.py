@@ -5,13 +5,15 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from layover.desk.cli.client import NO_AGENTS, USAGE, Api, ApiError
-from layover.desk.cli.releases import releases
+from layover.desk.cli.deploy.machine import Machine
+from layover.desk.cli.releases import releases, system_of
 from layover.desk.cli.tokens import LOCAL, LOCAL_USER, TokenFile, caller
-from layover.desk.failures import report_failure
+from layover.desk.failures import CommandFailed, report_failure
 from layover.desk.local.doors import LOOPBACK
 from layover.errors import unknown_agent
 from layover.project import Project
@@ -177,16 +179,59 @@ def main(
     local: str = LOCAL,
     project: Project | None = None,
     stage: str | None = None,
+    machine: Machine | None = None,
+    client: Callable[..., Any] | None = None,
 ) -> int:
     """Examine a deployment as the user who is signed in there, or a system on this machine (`local`, if no
-    `url` says where) as `user`, or as its own user where nobody has signed in. `stage`: of the deployment
-    whose release is compared."""
+    `url` says where) as `user`, or as its own user where nobody has signed in. `stage`: the deployment that
+    is meant, if no `url` is given; its release is compared, and what its agents need. `machine`, `client`: as
+    for `layover deploy`, and like that of a boto3 Session."""
+    lacking = 0
+    if stage is not None:
+        lacking = _say_lacks(project, stage, machine or Machine())
+        try:
+            url = url or _address_of(project, stage, client)
+        except ApiError as error:
+            print(f"FAIL  system: {error}", file=sys.stderr, flush=True)
+            return error.exit_code
     is_here = (
         urlsplit(url).hostname in LOOPBACK and not tokens.has(url) if url else not tokens.last()
     )
     who = user or (LOCAL_USER if is_here else "")
     where, token = caller(url, who, "", tokens, local)
     doctor = Doctor(
-        Api(where, token), Api(where, ""), releases=lambda: releases(project, stage).check()
+        Api(where, token), Api(where, ""), releases=lambda: releases(project, stage, client).check()
     )
-    return doctor.examine(agent, run=run)
+    return doctor.examine(agent, run=run) or lacking
+
+
+def _say_lacks(project: Project | None, stage: str, machine: Machine) -> int:
+    """Print what the project's agents need and the stage lacks. Return 1 if it cannot run without it."""
+    from layover.desk.cli.deploy.stage_check import lacks
+
+    if project is None:
+        return 0
+    try:
+        all_lacks = lacks(project, {"stage": stage}, partial(machine.import_agents, project))
+    except ValueError as error:
+        raise CommandFailed(str(error)) from error
+    for each in all_lacks:
+        word = "FAIL " if each.fails else "warn "
+        print(f"{word} stage: {stage} {each.words}", file=sys.stderr if each.fails else sys.stdout)
+    if not all_lacks:
+        print(
+            f"ok    stage: {stage} lacks nothing that the code of the agents asks for", flush=True
+        )
+    return int(any(each.fails for each in all_lacks))
+
+
+def _address_of(project: Project | None, stage: str, client: Callable[..., Any] | None) -> str:
+    """Return the address of the stage's API. Raises ApiError: no other system may be asked instead."""
+    name, system = system_of(project, stage, client)
+    if system is None or not system.outputs.get("ApiUrl"):
+        raise ApiError(
+            f"no stack of this account and region has {name}: `layover deploy --stage {stage}` makes it; "
+            "check AWS_PROFILE and AWS_REGION, or give the address by --url",
+            1,
+        )
+    return system.outputs["ApiUrl"]

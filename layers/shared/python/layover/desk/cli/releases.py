@@ -5,13 +5,16 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from layover.desk import shipped
 from layover.desk.cli.client import USAGE, ApiError
 from layover.desk.local import newest_release
 from layover.desk.shipped import order
 from layover.project import DeploySettings, Project, ProjectInvalid, text_of
+
+if TYPE_CHECKING:
+    from layover.desk.cdk.deployed import Deployed
 
 PINS = "requirements.txt"
 _PIN = re.compile(r"layover\s*(?:\[[^\]]*\])?\s*===?\s*([^\s;#,\\*]+)\s*(?:$|[;#\\\s])", re.I)
@@ -94,7 +97,8 @@ def releases(
     """Look at all of them. `stage`: of the deployment; None looks at none. `client`: like that of a boto3
     Session, if not of the project's profile and region. Raises ApiError."""
     installed = shipped.release()
-    deployed = None if stage is None else _deployed(project, stage, client)
+    system = None if stage is None else system_of(project, stage, client)[1]
+    deployed = None if system is None else system.release
     if project is None:
         return Releases(installed, deployed=deployed, stage=stage or "")
     place = project.settings.dev.data
@@ -104,7 +108,11 @@ def releases(
     )
 
 
-def _deployed(project: Project | None, stage: str, client: Callable[..., Any] | None) -> str | None:
+def system_of(
+    project: Project | None, stage: str, client: Callable[..., Any] | None = None
+) -> tuple[str, "Deployed | None"]:
+    """Return the name of a stage's system (`shop-dev`), and the system; None if it is not deployed. `client`:
+    as in `releases`. Raises ApiError."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -112,13 +120,13 @@ def _deployed(project: Project | None, stage: str, client: Callable[..., Any] | 
     from layover.desk.cdk.settings import Settings
 
     try:
-        settings = Settings.from_context({"stage": stage})
+        root = None if project is None else project.root
+        settings = Settings.from_context({"stage": stage}, root=root)
         if client is None:
             at = project.settings.deploy if project is not None else DeploySettings()
             client = boto3.Session(profile_name=at.profile, region_name=at.region).client
-        system = find(settings.prefix, client("cloudformation"))
+        return settings.prefix, find(settings.prefix, client("cloudformation"))
     except ValueError as error:
         raise ApiError(str(error), USAGE) from error
     except (BotoCoreError, ClientError) as error:
         raise ApiError(f"what is deployed as {stage} was not looked at: {error}", 1) from error
-    return None if system is None else system.release
