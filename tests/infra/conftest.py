@@ -48,6 +48,18 @@ def guest() -> Synthesized:
 
 
 @pytest.fixture(scope="session")
+def production() -> Synthesized:
+    """Of the size that people depend on."""
+    return synthesized("production")
+
+
+@pytest.fixture(scope="session")
+def ipv6() -> Synthesized:
+    """With a way out that costs nothing."""
+    return synthesized("ipv6")
+
+
+@pytest.fixture(scope="session")
 def bedrock() -> Synthesized:
     """With the models of Bedrock."""
     return synthesized("bedrock")

@@ -66,6 +66,26 @@ def test_table_whose_index_has_other_attributes_is_refused(client: Client) -> No
     assert "the index gsi1 of before is another one" in said(client, adopt_table="before")
 
 
+@pytest.mark.parametrize(("deployed", "next_"), [(False, True), (True, False)])
+def test_cluster_whose_key_would_change_is_not_replaced_by_an_empty_one(
+    deployed: bool, next_: bool
+) -> None:
+    properties = {"KmsKeyId": "arn:aws:kms:eu-west-1:123456789012:key/0a"} if deployed else {}
+    client = deployed_as({"D": {"Type": "AWS::RDS::DBCluster", "Properties": properties}})
+    told = "\n".join(problems(Settings(own_key=next_), client))
+    assert "would replace it by an empty one" in told
+    assert f"Write own_key={str(deployed).lower()}, which wins over the size small" in told
+    assert list(problems(Settings(own_key=deployed), client)) == []
+
+
+def test_restored_cluster_has_the_key_of_its_snapshot_whatever_the_size() -> None:
+    properties = {"SnapshotIdentifier": "before"}
+    client = deployed_as({"D": {"Type": "AWS::RDS::DBCluster", "Properties": properties}})
+    settings = Settings(size="production", alarms_email="a@example.com", restore_snapshot="before")
+    assert settings.own_key
+    assert list(problems(settings, client)) == []
+
+
 def indexes(**attributes: list[str]) -> list[dict[str, Any]]:
     """The table's indexes, some with other attributes than today."""
     changed = [copy.deepcopy(index) for index in TABLE["GlobalSecondaryIndexes"]]
@@ -77,8 +97,11 @@ def indexes(**attributes: list[str]) -> list[dict[str, Any]]:
 
 def deployed_with(*made: dict[str, Any]) -> Client:
     properties = {"GlobalSecondaryIndexes": list(made)}
-    table = {"Type": "AWS::DynamoDB::Table", "Properties": properties}
-    client = Deployed({"Resources": {"Table": table}})
+    return deployed_as({"Table": {"Type": "AWS::DynamoDB::Table", "Properties": properties}})
+
+
+def deployed_as(resources: dict[str, Any]) -> Client:
+    client = Deployed({"Resources": resources})
     return lambda _: client
 
 

@@ -1,4 +1,4 @@
-"""Forms that a deployment can take: with AWS's NAT, and as a guest in what is there already."""
+"""Forms that a deployment can take: other ways out, a guest in what is there already, and one for many."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from support.aws.templates import Synthesized, listed
 NAMES = sorted(FUNCTIONS)
 
 
-@pytest.fixture(params=["gateway", "guest"])
+@pytest.fixture(params=["gateway", "guest", "production", "ipv6"])
 def stack(request: pytest.FixtureRequest) -> Synthesized:
     """Each form."""
     found: Synthesized = request.getfixturevalue(request.param)

@@ -23,7 +23,8 @@ STORES = {
 }
 """Types of resources that have data, and what the page calls them."""
 WITHOUT_DATA = re.compile(
-    r"AWS::(ApiGateway|ApiGatewayV2|Budgets|CloudWatch|EC2|IAM|KMS|Lambda|Route53|SNS)::\w+"
+    r"AWS::(ApiGateway|ApiGatewayV2|Budgets|CertificateManager|CloudWatch|EC2|IAM|KMS|Lambda)::\w+"
+    r"|AWS::(Route53|SNS)::\w+"
     r"|AWS::Cognito::UserPool(Client|Domain|Group|ResourceServer)|AWS::Events::Rule"
     r"|AWS::Logs::MetricFilter|AWS::RDS::DB(Instance|SubnetGroup)|AWS::(S3|SQS)::\w+Policy"
     r"|AWS::StepFunctions::StateMachine|Custom::\w+"

@@ -60,6 +60,11 @@ def test_alarms_are_there_without_anybody_to_tell(plain: Synthesized) -> None:
     assert plain.of_type("AWS::SNS::Topic") == {}
 
 
+def test_trial_without_alarms_pays_for_none_and_keeps_its_metrics(gateway: Synthesized) -> None:
+    assert alarms(gateway) == {}
+    assert gateway.of_type("AWS::Logs::MetricFilter")
+
+
 def metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the metrics of an alarm; CloudWatch bills each."""
     found = alarm.get("Metrics", [alarm])

@@ -55,6 +55,7 @@ FORMS: dict[str, dict[str, str]] = {
         "groups": "board",
         "callback_urls": "https://a.example/back,http://localhost:5173/,shop://signed-in",
         "docs": "true",
+        "dashboard": "true",
         "max_user_waits": "5",
         "max_user_streams": "6",
         "daily_tokens": "100000",
@@ -76,6 +77,7 @@ FORMS: dict[str, dict[str, str]] = {
     # AWS's own NAT, no second factor, the stack's own users, protected, and traces.
     "gateway": {
         "nat": "gateway",
+        "alarms": "false",
         "mfa": "off",
         "otlp_endpoint": "https://otlp.example",
         "otlp_headers_parameter": "/shop/otlp-headers",
@@ -94,6 +96,21 @@ FORMS: dict[str, dict[str, str]] = {
         "adopt_bucket": "layover-before-bucket",
         "adopt_user_pool": "eu-west-1_Before",
         "restore_snapshot": "layover-before-snapshot",
+    },
+    # As people depend on it, with a host name whose zone the account has.
+    "production": {
+        "stage": "prod",
+        "size": "production",
+        "alarms_email": "ann@example.com",
+        "mfa": "required",
+        "domain": "agents.example.com",
+        "domain_zone": "Z0123456789ABCDEFGHIJ",
+    },
+    # No IPv4 way out, and a host name whose certificate and record are elsewhere.
+    "ipv6": {
+        "nat": "ipv6",
+        "domain": "agents.example.com",
+        "domain_certificate": "arn:aws:acm:eu-west-1:123456789012:certificate/0a",
     },
     # A model, an inference profile and an embedder of Bedrock's.
     "bedrock": {

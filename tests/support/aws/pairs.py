@@ -13,9 +13,21 @@ Row = dict[str, str]
 
 MAIL = {"alarms_email": "ann@example.com"}
 SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "size": {"small": {}, "production": {"size": "production", **MAIL}},
+    "key": {"of the size": {}, "own": {"own_key": "true"}, "of AWS": {"own_key": "false"}},
+    "dashboard": {"of the size": {}, "yes": {"dashboard": "true"}},
+    "domain": {
+        "none": {},
+        "certificate made": {"domain": "a.example", "domain_zone": "Z0123456789ABCDEFGHIJ"},
+        "certificate given": {
+            "domain": "a.example",
+            "domain_certificate": "arn:aws:acm:eu-west-1:123456789012:certificate/0a",
+        },
+    },
     "nat": {
         "instance": {},
         "gateway": {"nat": "gateway"},
+        "ipv6": {"nat": "ipv6"},
         "none": {
             "nat": "none",
             "vpc_id": "vpc-0123456789abcdef0",
@@ -75,7 +87,12 @@ SWITCHES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             '"api_key_parameter": "/shop/deepseek"}}',
         },
     },
-    "alarms": {"nobody": {}, "mail": MAIL, "budget": {**MAIL, "budget_usd": "5"}},
+    "alarms": {
+        "nobody": {},
+        "none": {"alarms": "false"},
+        "mail": MAIL,
+        "budget": {**MAIL, "budget_usd": "5"},
+    },
     "concurrency": {
         "set aside": {},
         "of the account": {"api_concurrency": "0"},

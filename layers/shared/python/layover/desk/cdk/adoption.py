@@ -178,6 +178,7 @@ def _left_behind(settings: Settings, template: dict[str, Any], place: Place) -> 
             f"the database of {settings.prefix} was made with {now}: anything else would replace it. "
             "Keep it so, or restore into another stage"
         )
+    yield from _another_key(settings, kinds.get("AWS::RDS::DBCluster"))
     yield from _indexes_out_of_reach(settings, kinds.get("AWS::DynamoDB::Table", {}))
     outputs = template.get("Outputs", {})
     for output, setting in (("TableName", "adopt_table"), ("BucketName", "adopt_bucket")):
@@ -188,6 +189,21 @@ def _left_behind(settings: Settings, template: dict[str, Any], place: Place) -> 
     own_users = "AWS::Cognito::UserPool" in kinds or settings.issuer is not None
     if "AWS::Cognito::UserPoolClient" in kinds and not own_users and not settings.adopt_user_pool:
         yield f"{settings.prefix} has adopted its user pool: without adopt_user_pool nobody could sign in"
+
+
+def _another_key(settings: Settings, cluster: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield why the cluster would be replaced by an empty one, as CloudFormation does where its key changes.
+    A restored one keeps the key of its snapshot, whatever the settings say."""
+    if cluster is None or settings.restore_snapshot is not None:
+        return
+    had_key = "KmsKeyId" in cluster
+    if had_key != settings.own_key:
+        own = "own_key=true" if had_key else "own_key=false"
+        yield (
+            f"the database of {settings.prefix} was made with {own}: anything else would replace it by an "
+            f"empty one. Write {own}, which wins over the size {settings.size}, or restore a snapshot into "
+            "another stage"
+        )
 
 
 def _indexes_out_of_reach(settings: Settings, table: dict[str, Any]) -> Iterator[str]:

@@ -128,3 +128,13 @@ SEALS: Mapping[str, tuple[str, ...]] = {
     "turn": ("Decrypt", "Encrypt"),
 }
 """Calls to the key of users' tokens, where agents have connections of users."""
+ENCRYPTS = (
+    "Decrypt",
+    "DescribeKey",
+    "Encrypt",
+    "GenerateDataKey",
+    "GenerateDataKeyWithoutPlaintext",
+    "ReEncryptFrom",
+    "ReEncryptTo",
+)
+"""Actions that both services ask of whoever uses a table or a bucket with a key of the account's."""

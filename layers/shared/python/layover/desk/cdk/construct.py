@@ -19,14 +19,14 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from layover.desk.cdk import certificates
+from layover.desk.cdk import certificates, prices
 from layover.desk.cdk.build import Project, Target, build_if_changed
 from layover.desk.cdk.connections import connections_of
 from layover.desk.cdk.constructs.api import HttpApi
 from layover.desk.cdk.constructs.bucket import Bucket
 from layover.desk.cdk.constructs.channels import ChannelDocument, ChannelQueue
 from layover.desk.cdk.constructs.database import Address, VpcDatabase, address_of
-from layover.desk.cdk.constructs.domain import ApiDomain
+from layover.desk.cdk.constructs.domain import ApiDomain, domain_of
 from layover.desk.cdk.constructs.events import Bus, Sweeper
 from layover.desk.cdk.constructs.functions import (
     MIGRATE,
@@ -37,6 +37,7 @@ from layover.desk.cdk.constructs.functions import (
 )
 from layover.desk.cdk.constructs.identity import UserPool, own_provider
 from layover.desk.cdk.constructs.journal import Journal
+from layover.desk.cdk.constructs.key import key_of
 from layover.desk.cdk.constructs.layer import Layer
 from layover.desk.cdk.constructs.migrate import Migration
 from layover.desk.cdk.constructs.network import Network, Placement
@@ -170,10 +171,11 @@ class Layover(Construct):
             built = self._built(place, packages, requirements)
             self.settings = self.settings.model_copy(update=built)
         self._make_stores(placement, database, tools)
-        self._make_doors(domain, user_pool, pages)
+        self._make_doors(domain_of(self, domain, self.settings), user_pool, pages)
         self._make_functions(tools)
         self._connect()
         self._add_outputs()
+        self._tell_price(makes_database=database is None)
 
     # What was given
 
@@ -307,12 +309,17 @@ class Layover(Construct):
     ) -> None:
         settings = self.settings
         self.network = Network(self, "Network", settings, placement, as_settings(tools))
+        self._key = (
+            key_of(self, "Key", name="data", settings=settings, what="users' data")
+            if settings.own_key
+            else None
+        )
         self._database: Address = (
-            VpcDatabase(self, "Database", settings, self.network).address
+            VpcDatabase(self, "Database", settings, self.network, self._key).address
             if database is None
             else address_of(database, self.network)
         )
-        self._journal = Journal(self, "Journal", settings)
+        self._journal = Journal(self, "Journal", settings, self._key)
         self._bus = Bus(self, "Events", settings)
         self._layer = Layer(self, "Layer", settings)
 
@@ -329,7 +336,7 @@ class Layover(Construct):
         self._url = pages[0]
         # Pages of the API itself, and those of the settings, may read streams and files.
         self._origins = [*pages, *settings.origins]
-        self._bucket = Bucket(self, "Bucket", settings, self._origins)
+        self._bucket = Bucket(self, "Bucket", settings, self._origins, self._key)
         self._sockets = SocketApi(self, "Sockets", settings)
         self._streams = StreamApi(self, "Streams", settings)
         if settings.issuer is not None:
@@ -414,6 +421,7 @@ class Layover(Construct):
                 compact=function_arn(self, settings, "compact"),
                 sockets=function_arn(self, settings, "sockets"),
                 connections=self._sockets.connections,
+                key=None if self._key is None else self._key.key_arn,
             ),
             database=self._database,
             network=self.network,
@@ -559,9 +567,17 @@ class Layover(Construct):
             outputs[PROJECT] = self.settings.project
         if self.settings.provider is Provider.OPENAI:
             outputs["ModelKeyParameter"] = self.settings.key_parameter
+        if self.domain is not None:
+            outputs["DomainTarget"] = self.domain.target
         for name, value in outputs.items():
             if value is not None:
                 CfnOutput(self, name, value=value).override_logical_id(f"{self._prefix}{name}")
+
+    def _tell_price(self, *, makes_database: bool) -> None:
+        """Have the CDK's command line say what the size sets, and what it costs."""
+        alarm_metrics = self.network.alarm_metrics + self._observability.alarm_metrics
+        lines = prices.idle(self.settings, alarm_metrics, makes_database=makes_database)
+        Annotations.of(self).add_info_v2("@layover:size", prices.report(self.settings, lines))
 
     @property
     def _prefix(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from layover.desk.cdk.adoption import is_new, of_another, problems
 from layover.desk.cdk.deployed import Place, find
+from layover.desk.cdk.ipv6 import out_of_reach
 from layover.desk.cdk.regions import streaming_caution, unfit
 from layover.desk.cdk.settings import Settings
 
@@ -124,6 +125,11 @@ def _wrong(settings: Settings, session: Any, place: Place | None) -> Iterator[st
     if where is not None:
         yield where
         return
+    if hosts := out_of_reach(settings, session.region_name):
+        yield (
+            f"nat=ipv6 leads only to hosts with an IPv6 address, and none was found for "
+            f"{', '.join(hosts)}: choose nat=instance, or another provider"
+        )
     if (much := too_much(settings, concurrency(session.client("lambda")))) is not None:
         yield much
     yield from problems(settings, session.client, place)

@@ -1,12 +1,12 @@
 """Props of the construct, checked before anything is made."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from layover.desk.cdk.settings import Nat, Settings, Statement
+from layover.desk.cdk.settings import HOST, MAX_HOST, Settings, Statement
+from layover.desk.cdk.sizes import Nat
 from layover.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _KINDS: Mapping[type, str] = {
     tuple: "a list",
     type(None): "None",
 }
-HOST = re.compile(r"(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
 
 
 class InvalidProps(ValueError):
@@ -97,7 +96,8 @@ class Domain:
 
     def check(self) -> None:
         """Raise InvalidProps for a name that is none, or without a certificate."""
-        if not isinstance(self.name, str) or not HOST.fullmatch(self.name):
+        is_host = isinstance(self.name, str) and len(self.name) <= MAX_HOST
+        if not is_host or not HOST.fullmatch(self.name):
             raise InvalidProps(
                 f"domain: a host name like agents.example.com is expected, not {self.name!r}"
             )

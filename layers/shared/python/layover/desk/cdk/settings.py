@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +18,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from layover.desk.cdk.providers import ContextWindows, FurtherProviders, keys_of
-from layover.errors import ConfigurationError, nearest, unknown_name
+from layover.desk.cdk.sizes import Nat, Size, values_of
+from layover.errors import ConfigurationError, unknown_name
 from layover.plugins.people.config import read_channels, secrets_of
 from layover.project import FILE, ID, MAX_NAME, NAME, Project, read, refuse_reserved, text_of
 from layover.values.channels import Channels
@@ -59,17 +62,6 @@ class Mfa(StrEnum):
     OPTIONAL = "optional"
     """For users who have enrolled by `layover mfa`."""
     OFF = "off"
-
-
-class Nat(StrEnum):
-    """The route from the private subnets of the functions to the internet."""
-
-    INSTANCE = "instance"
-    """One small instance in the stack, which updates itself."""
-    GATEWAY = "gateway"
-    """AWS's NAT gateway: ten times the price, nothing to look after."""
-    NONE = "none"
-    """A VPC of the deployer's: its subnets have a way out already."""
 
 
 class FunctionSettings(BaseModel):
@@ -130,11 +122,15 @@ USE, ACT_AS = "layover/use", "layover/act-as"
 OPERATE, AUDIT, READ = "layover/operate", "layover/audit", "layover/read-content"
 """The scopes that the stack's own user pool gives."""
 SUBNET = re.compile("subnet-[0-9a-f]+")
+MAX_HOST = 253
+HOST = re.compile(r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$")
 PROXY = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?/?")
 BEDROCK_ID = re.compile(r"[a-z0-9][A-Za-z0-9.:_-]*")
 """The id of a model on Bedrock: no wildcard, no ARN, no maker before a slash."""
 TITAN = "amazon.titan-embed-text-"
 """Beginning of the ids of the embedders that have an adapter."""
+NEAR = 0.7
+"""Likeness (`difflib`) above which a word before a colon is taken for a setting."""
 IN_CODE = frozenset(
     {
         "agents",
@@ -250,6 +246,8 @@ class Settings(BaseModel):
     another project."""
     stage: str = Field(default=DEV, pattern=r"^[a-z][a-z0-9]{0,15}$")
     """Part of every name, so that an account can hold several stages."""
+    size: Size = Size.SMALL
+    """`production` sets what `layover.desk.cdk.sizes` lists. Each setting that is given wins over it."""
     retain: bool = True
     """Data outlives the stack: the table and the bucket stay, and the cluster leaves a snapshot. `false`
     leaves nothing."""
@@ -315,6 +313,18 @@ class Settings(BaseModel):
     """URLs of your own front ends to which the user pool's pages send browsers back, letter by letter."""
     origins: Names = ()
     """Web origins that may call the API and put files into the bucket."""
+    domain: str | None = Field(default=None, max_length=MAX_HOST, pattern=HOST.pattern)
+    """A host name of the deployer's for the API and its console: `agents.example.com`."""
+    domain_certificate: str | None = Field(
+        default=None, pattern=r"^arn:aws:acm:[a-z0-9-]+:\d{12}:certificate/[A-Za-z0-9-]+$"
+    )
+    """ARN of a certificate of ACM for `domain`, in the stack's region. Without it the stack makes one, which
+    `domain_zone` proves."""
+    domain_zone: str | None = Field(default=None, pattern="^Z[A-Z0-9]{1,31}$")
+    """Id of the hosted zone of Route 53 that gets the records. Without it the deployer makes the one that the
+    output `DomainTarget` names."""
+    alarms: bool = True
+    """Make alarms. They cost by the month whether they have an address or not; a trial may do without."""
     alarms_email: str | None = None
     budget_usd: float | None = Field(default=None, gt=0)
     """US dollars of the whole account in a month; mails at 80 % spent and at 100 % forecast."""
@@ -327,6 +337,8 @@ class Settings(BaseModel):
     account's concurrency is for runs. 0 reserves nothing (necessary in an account with less than 200)."""
     mfa: Mfa = Mfa.OPTIONAL
     nat: Nat = Nat.INSTANCE
+    nat_gateways: int = Field(default=1, ge=1, le=3)
+    """NAT gateways, each in another zone: functions of a zone go out through that zone's."""
     vpc_id: str | None = Field(default=None, pattern="^vpc-[0-9a-f]+$")
     """An existing VPC, which the stack uses instead of making one; with `nat=none`."""
     has_own_vpc: bool = False
@@ -425,6 +437,15 @@ class Settings(BaseModel):
     database_pause: timedelta = timedelta(seconds=300)
     """Time without a connection until it pauses. Aurora takes no less."""
     database_backup: timedelta = timedelta(days=7)
+    database_readers: int = Field(default=0, ge=0, le=2)
+    """Readers in other zones, each as large as the writer: one of them takes its place within a minute. No
+    function reads from them."""
+    bucket_versions_days: int | None = Field(default=None, ge=1)
+    """Days that S3 keeps what was overwritten or deleted, for whoever has to bring it back. Erased files
+    of users live on for as long. None: no versions."""
+    own_key: bool = False
+    """Encrypt the table, the bucket and the cluster with a key of KMS of the stack's own, instead of AWS's.
+    It is decided once: CloudFormation replaces a cluster whose key changes."""
     turn_waits_for_database: timedelta = timedelta(seconds=90)
     """A paused cluster takes 15 to 30 s to wake. A turn waits for it, because it never skips history."""
     api_waits_for_database: timedelta = timedelta(seconds=20)
@@ -454,10 +475,24 @@ class Settings(BaseModel):
     """Age at which a call that waits for a person raises an alarm."""
     alarm_errors: int = 5
     """Errors of all functions in five minutes. The alarm ignores a few, because they are retried."""
+    dashboard: bool = False
+    """Make a dashboard of CloudWatch. Three of them are free in an account; each other costs 3.00 a month."""
     dashboard_shows: timedelta = timedelta(hours=24)
     vpc_cidr: str = "10.42.0.0/20"
     vpc_zones: int = 2
     """Aurora requires two."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_a_size(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Fill in what the size sets. `model_fields_set` has only what was given: what a size sets is a
+        default, and may change with it."""
+        if not isinstance(values, Mapping):
+            return handler(values)
+        by_size = values_of(values)
+        settings = handler({**by_size, **values})
+        settings.__pydantic_fields_set__.difference_update(by_size.keys() - values.keys())
+        return settings
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -776,6 +811,28 @@ _RULES = (
         "without a limit",
     ),
     _Rule(
+        lambda s: s.size is Size.PRODUCTION and not s.alarms_email,
+        "size=production needs alarms_email: without an address its alarms tell nobody",
+    ),
+    _Rule(
+        lambda s: s.nat_gateways > 1 and s.nat is not Nat.GATEWAY,
+        "nat_gateways needs nat=gateway: an instance and a VPC of your own have one way out",
+    ),
+    _Rule(
+        lambda s: s.nat_gateways > s.vpc_zones,
+        "nat_gateways cannot be {settings.nat_gateways}: the VPC has {settings.vpc_zones} zones "
+        "(vpc_zones), and each has one",
+    ),
+    _Rule(
+        lambda s: s.domain and not (s.domain_certificate or s.domain_zone),
+        "domain needs domain_certificate, the ARN of a certificate for {settings.domain}, or "
+        "domain_zone, the id of the hosted zone in which the stack proves one",
+    ),
+    _Rule(
+        lambda s: (s.domain_certificate or s.domain_zone) and not s.domain,
+        "domain_certificate and domain_zone need the domain that they are for",
+    ),
+    _Rule(
         lambda s: s.budget_usd and not s.alarms_email,
         "budget_usd needs alarms_email: its warnings go there",
     ),
@@ -822,7 +879,11 @@ def _is_ours(name: str) -> bool:
     before, colon, _ = name.partition(":")
     if not colon:
         return True
-    return before not in LOOKED_UP_BY_THE_CDK and nearest(before, Settings.model_fields) is not None
+    if before in LOOKED_UP_BY_THE_CDK:
+        return False
+    # Nearer than a typo without a colon has to be: a word of others before it, like `company`, is as near to
+    # `domain` as some typos are.
+    return bool(get_close_matches(before.casefold(), Settings.model_fields, 1, NEAR))
 
 
 def _check_values(values: Mapping[str, Any]) -> None:

@@ -1,6 +1,9 @@
 """The bucket: attachments, node memory, and bodies that are too large for the journal."""
 
-from aws_cdk import RemovalPolicy
+from collections.abc import Iterator
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -13,20 +16,32 @@ class Bucket(Construct):
     """The bucket: private, encrypted, TLS only. Browsers of the named origins may put files by presigned
     URLs."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings, origins: list[str]) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        origins: list[str],
+        key: kms.IKey | None = None,
+    ) -> None:
+        """`key`: encrypts what is put from now on; None: a key of S3's does."""
         super().__init__(scope, id)
         name = settings.adopt_bucket
         self.bucket: s3.IBucket = (
             s3.Bucket.from_bucket_name(self, "Bucket", name)
             if name
-            else self._make(settings, origins)
+            else self._make(settings, origins, key)
         )
 
-    def _make(self, settings: Settings, origins: list[str]) -> s3.Bucket:
+    def _make(self, settings: Settings, origins: list[str], key: kms.IKey | None) -> s3.Bucket:
         bucket = s3.Bucket(
             self,
             "Bucket",
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            # One request to KMS for many objects.
+            bucket_key_enabled=True if key else None,
+            versioned=settings.bucket_versions_days is not None,
             enforce_ssl=True,
             minimum_tls_version=1.2,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
@@ -43,11 +58,7 @@ class Bucket(Construct):
             # No whole object expires by its age: a message may refer to a file long after its upload, and a
             # run to an object of a year ago. The sweeper deletes unused objects
             # (layover/retention/expire.py).
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
-                )
-            ],
+            lifecycle_rules=list(_lifecycle(settings)),
             # Not RETAIN: a first deployment that fails has to remove it, or the next one cannot make it.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
             if settings.retain
@@ -63,3 +74,14 @@ class Bucket(Construct):
             ("AwsSolutions-S1", "Access logs would hold users' keys and cost more than the data."),
         )
         return bucket
+
+
+def _lifecycle(settings: Settings) -> Iterator[s3.LifecycleRule]:
+    yield s3.LifecycleRule(
+        abort_incomplete_multipart_upload_after=duration(settings.unfinished_uploads)
+    )
+    if days := settings.bucket_versions_days:
+        # What was erased has to end as well: a version that stayed for good would outlive its user.
+        yield s3.LifecycleRule(
+            noncurrent_version_expiration=Duration.days(days), expired_object_delete_marker=True
+        )

@@ -6,6 +6,7 @@ from typing import Any
 from aws_cdk import Annotations, ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_rds as rds
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct, IDependable
@@ -88,9 +89,18 @@ class VpcDatabase(Construct):
     """Aurora Serverless v2. It pauses at zero units without connections, leaves a snapshot when it is
     deleted, and may be restored from one."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings, network: Network) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        settings: Settings,
+        network: Network,
+        key: kms.IKey | None = None,
+    ) -> None:
+        """`key`: encrypts the storage of a cluster that begins empty; None: a key of RDS's does. A restored
+        one keeps the key of its snapshot."""
         super().__init__(scope, id)
-        cluster = self._cluster(settings, network)
+        cluster = self._cluster(settings, network, key)
         acknowledge(
             cluster,
             (
@@ -112,7 +122,7 @@ class VpcDatabase(Construct):
         )
 
     def _cluster(
-        self, settings: Settings, network: Network
+        self, settings: Settings, network: Network, key: kms.IKey | None
     ) -> rds.DatabaseCluster | rds.DatabaseClusterFromSnapshot:
         group = ec2.SecurityGroup(
             self,
@@ -130,9 +140,8 @@ class VpcDatabase(Construct):
             # Only a release moves the minor version. RDS would move it by itself, and the next deployment
             # that touches the version would then ask for an older one, which RDS refuses.
             "writer": rds.ClusterInstance.serverless_v2("Writer", auto_minor_version_upgrade=False),
-            "serverless_v2_min_capacity": settings.database_min_acu,
-            "serverless_v2_max_capacity": settings.database_max_acu,
-            "serverless_v2_auto_pause_duration": duration(settings.database_pause),
+            **_capacity(settings),
+            "readers": _readers(settings.database_readers),
             # RDS makes, rotates and deletes the password; for a restored cluster, it makes a new one.
             "manage_master_user_password": True,
             "iam_authentication": True,
@@ -160,5 +169,26 @@ class VpcDatabase(Construct):
             default_database_name=settings.database_name,
             credentials=rds.Credentials.from_username(OWNER),
             storage_encrypted=True,
+            storage_encryption_key=key,
             **alike,
         )
+
+
+def _capacity(settings: Settings) -> dict[str, Any]:
+    """Return the capacity of a cluster. One that never comes to zero has nothing to pause."""
+    least = settings.database_min_acu
+    return {
+        "serverless_v2_min_capacity": least,
+        "serverless_v2_max_capacity": settings.database_max_acu,
+        "serverless_v2_auto_pause_duration": None if least else duration(settings.database_pause),
+    }
+
+
+def _readers(count: int) -> list[rds.IClusterInstance]:
+    """Return readers that are as large as the writer, whose place one of them takes."""
+    return [
+        rds.ClusterInstance.serverless_v2(
+            f"Reader{number}", auto_minor_version_upgrade=False, scale_with_writer=True
+        )
+        for number in range(count)
+    ]

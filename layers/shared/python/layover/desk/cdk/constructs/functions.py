@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import ArnFormat, Aws, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -22,6 +22,7 @@ from layover.desk.cdk.constructs.network import Network
 from layover.desk.cdk.constructs.permissions import OWNERS, Resources, service, statements
 from layover.desk.cdk.constructs.time import duration
 from layover.desk.cdk.constructs.versions import aliases, digest_of, version_options
+from layover.desk.cdk.ipv6 import SERVICES, host_of
 from layover.desk.cdk.notify_queue import NOTIFY
 from layover.desk.cdk.providers import as_variable, keys_of, windows_as_variable
 from layover.desk.cdk.rollback import ALIAS
@@ -173,6 +174,7 @@ class Functions(Construct):
             "vpc": network.vpc,
             "vpc_subnets": network.function_subnets,
             "security_groups": [network.functions_group],
+            "ipv6_allowed_for_dual_stack": True if network.has_ipv6 else None,
         }
         return lambda_.Function(
             self,
@@ -209,10 +211,8 @@ class Functions(Construct):
         variables = {key: values.get(key) for key in READS[name]}
         if name == STREAMS:
             variables[WRAPPER] = f"/var/task/{HANDLERS}/{name}/bootstrap"
-        if each.postgres and self._settings.https_proxy:
-            # Only the functions in the subnets have no other way out.
-            variables["HTTPS_PROXY"] = self._settings.https_proxy
-            variables["NO_PROXY"] = ",".join(self._settings.no_proxy) or None
+        if each.postgres:
+            variables |= self._of_the_way_out()
         if self._settings.agents != USER_AGENTS and name in LOADS_AGENTS:
             variables[AGENTS] = self._settings.agents
         variables |= self._of_traces(name)
@@ -231,6 +231,20 @@ class Functions(Construct):
         texts = {key: str(value) for key, value in variables.items() if value is not None}
         check_size(name, Stack.of(self).resolve(texts))
         return texts
+
+    def _of_the_way_out(self) -> dict[str, str | None]:
+        """Return the variables of functions in the subnets, which have no other way out."""
+        if self._deployment.network.has_ipv6:
+            return {
+                f"AWS_ENDPOINT_URL_{variable}": f"https://{host_of(service, Aws.REGION)}"
+                for variable, service in SERVICES.items()
+            }
+        if not self._settings.https_proxy:
+            return {}
+        return {
+            "HTTPS_PROXY": self._settings.https_proxy,
+            "NO_PROXY": ",".join(self._settings.no_proxy) or None,
+        }
 
     def _secrets_of(self, name: str, each: FunctionSettings) -> dict[str, str]:
         """Return those of the tools' secrets that the function may read, with their places: all, if it runs

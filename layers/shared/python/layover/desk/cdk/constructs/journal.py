@@ -4,6 +4,7 @@ from typing import Any
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from layover.adapters.journal.items.schema import TABLE, TTL_ATTRIBUTE
@@ -14,20 +15,27 @@ class Journal(Construct):
     """An on-demand table of the shape that the adapter and the one-machine runner share, or an adopted
     one."""
 
-    def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
+    def __init__(
+        self, scope: Construct, id: str, settings: Settings, key: kms.IKey | None = None
+    ) -> None:
+        """`key`: encrypts the table; None: a key of DynamoDB's does."""
         super().__init__(scope, id)
         name = settings.adopt_table
         self.table: dynamodb.ITable = (
-            dynamodb.Table.from_table_name(self, "Table", name) if name else self._make(settings)
+            dynamodb.Table.from_table_name(self, "Table", name)
+            if name
+            else self._make(settings, key)
         )
 
-    def _make(self, settings: Settings) -> dynamodb.Table:
+    def _make(self, settings: Settings, key: kms.IKey | None) -> dynamodb.Table:
         table = dynamodb.Table(
             self,
             "Table",
             **_keys(TABLE["KeySchema"]),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             time_to_live_attribute=TTL_ATTRIBUTE,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED if key else None,
+            encryption_key=key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),

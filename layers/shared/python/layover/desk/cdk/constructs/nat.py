@@ -1,5 +1,6 @@
 """The NAT instance, through which the functions reach the internet, on port 443 only."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import jsii
@@ -19,6 +20,11 @@ SCRIPT = Path(__file__).parents[1] / "nat.sh"
 SIGNAL = "PT15M"
 """Longer than the script takes, which ends after twelve minutes at most."""
 HTTPS = 443
+CHECKS: Mapping[str, actions.Ec2InstanceAction] = {
+    "StatusCheckFailed_System": actions.Ec2InstanceAction.RECOVER,
+    "StatusCheckFailed_Instance": actions.Ec2InstanceAction.REBOOT,
+}
+"""Checks of EC2, each with an alarm, and what is done about it."""
 
 
 @jsii.implements(ec2.IMachineImage)
@@ -99,11 +105,7 @@ class NatInstance:
     def _recover(self, scope: Construct) -> None:
         """Recover from a lost host (AWS starts the instance on another one) and from a hung system (AWS
         restarts it)."""
-        checks = {
-            "StatusCheckFailed_System": actions.Ec2InstanceAction.RECOVER,
-            "StatusCheckFailed_Instance": actions.Ec2InstanceAction.REBOOT,
-        }
-        for name, action in checks.items():
+        for name, action in CHECKS.items():
             metric = cloudwatch.Metric(
                 namespace="AWS/EC2",
                 metric_name=name,

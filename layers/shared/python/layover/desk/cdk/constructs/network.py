@@ -9,8 +9,9 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from layover.desk.cdk.constructs.acknowledge import acknowledge
-from layover.desk.cdk.constructs.nat import NatInstance
-from layover.desk.cdk.settings import Nat, Settings, Statement
+from layover.desk.cdk.constructs.nat import CHECKS, NatInstance
+from layover.desk.cdk.settings import Settings, Statement
+from layover.desk.cdk.sizes import Nat
 
 ANSWERS = "cloudformation-custom-resource-response-*"
 """AWS's own buckets, one for each region, into which the migration puts its response by a presigned URL."""
@@ -29,7 +30,7 @@ class Placement:
 
 class Network(Construct):
     """The stack's own VPC, or subnets of the deployer's. In its own, functions reach DynamoDB and S3 through
-    free gateway endpoints, and the rest (models, Step Functions, EventBridge) through one NAT."""
+    free gateway endpoints, and the rest (models, Step Functions, EventBridge) as `nat` says."""
 
     def __init__(
         self,
@@ -43,6 +44,8 @@ class Network(Construct):
         pass."""
         super().__init__(scope, id)
         self._settings = settings
+        self.alarm_metrics = 0
+        """Metrics of the alarms that it makes."""
         self._tools = tools
         self.vpc: ec2.IVpc
         if placement is not None:
@@ -68,6 +71,7 @@ class Network(Construct):
             vpc=self.vpc,
             description="Functions that ask the database",
             allow_all_outbound=True,
+            allow_all_ipv6_outbound=True if self.has_ipv6 else None,
         )
 
     def _subnets(self, name: str, ids: tuple[str, ...]) -> ec2.SubnetSelection:
@@ -79,11 +83,17 @@ class Network(Construct):
             Annotations.of(subnet).acknowledge_warning("@aws-cdk/aws-ec2:noSubnetRouteTableId")
         return ec2.SubnetSelection(subnets=subnets)
 
+    @property
+    def has_ipv6(self) -> bool:
+        """True if functions leave the VPC by IPv6 only."""
+        return self._settings.nat is Nat.IPV6
+
     def _own(self) -> ec2.Vpc:
         nat = NatInstance(self._settings) if self._settings.nat is Nat.INSTANCE else None
         vpc = self._vpc(nat.provider if nat else ec2.NatProvider.gateway())
         if nat is not None:
             nat.finish(self)
+            self.alarm_metrics = len(CHECKS)
         self._endpoints(vpc)
         return vpc
 
@@ -97,7 +107,9 @@ class Network(Construct):
             ip_addresses=ec2.IpAddresses.cidr(self._settings.vpc_cidr),
             max_azs=self._settings.vpc_zones,
             nat_gateway_provider=nat,
-            nat_gateways=1,
+            nat_gateways=0 if self.has_ipv6 else self._settings.nat_gateways,
+            # The CDK then makes the egress-only gateway, and the routes of `functions` to it.
+            ip_protocol=ec2.IpProtocol.DUAL_STACK if self.has_ipv6 else None,
             # Nothing is ever put into the default group, and emptying it would take a separate function.
             restrict_default_security_group=False,
             subnet_configuration=[

@@ -1,4 +1,4 @@
-"""One dashboard, alarms on problems that need a person, and a budget if the settings have one."""
+"""Alarms on problems that need a person; a dashboard and a budget if the settings have them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -66,13 +66,18 @@ class Observability(Construct):
         super().__init__(scope, id)
         self._settings = settings
         self._resources = resources
-        self._topic = self._make_topic(settings.alarms_email) if settings.alarms_email else None
+        email = settings.alarms_email if settings.alarms else None
+        self._topic = self._make_topic(email) if email else None
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         """Alarms by their names, such as `Errors`."""
+        self.alarm_metrics = 0
+        """Metrics of all alarms: AWS bills each metric of a sum."""
         self._count_unforeseen()
         self._count_failed()
-        self._alarms()
-        self._dashboard()
+        if settings.alarms:
+            self._alarms()
+        if settings.dashboard:
+            self._dashboard()
         if settings.budget_usd is not None:
             self._budget(settings.budget_usd)
 
@@ -119,30 +124,34 @@ class Observability(Construct):
             evaluation_periods=PERIODS.get(name, 1),
             treat_missing_data=QUIET,
         )
-        self.alarms[name] = alarm
-        self._act_on(alarm)
+        self._keep(name, alarm, metric)
 
     def _alarm_without_sweeps(self) -> None:
         """Watch the sweeper: without it a run whose execution died stays where it is.
 
         Missing data is not a breach here: a new alarm has no data yet, and would be red until the first sweep
         of a new stack. So silence leads to INSUFFICIENT_DATA, which sends mail as well."""
+        sweeps = self._resources.functions["sweep"].metric_invocations(period=FIVE_MINUTES)
         alarm = cloudwatch.Alarm(
             self,
             "NoSweeps",
             alarm_description=f"{self._settings.prefix}: the sweeper does not run",
-            metric=self._resources.functions["sweep"].metric_invocations(period=FIVE_MINUTES),
+            metric=sweeps,
             threshold=1,
             comparison_operator=BELOW,
             evaluation_periods=1,
             treat_missing_data=cloudwatch.TreatMissingData.MISSING,
         )
-        self.alarms["NoSweeps"] = alarm
-        self._act_on(alarm)
+        self._keep("NoSweeps", alarm, sweeps)
         if self._topic is not None:
             alarm.add_insufficient_data_action(actions.SnsAction(self._topic))
 
-    def _act_on(self, alarm: cloudwatch.Alarm) -> None:
+    def _keep(self, name: str, alarm: cloudwatch.Alarm, metric: cloudwatch.IMetric) -> None:
+        self.alarms[name] = alarm
+        if isinstance(metric, cloudwatch.MathExpression):
+            self.alarm_metrics += len(metric.using_metrics)
+        else:
+            self.alarm_metrics += 1
         if self._topic is not None:
             alarm.add_alarm_action(actions.SnsAction(self._topic))
 

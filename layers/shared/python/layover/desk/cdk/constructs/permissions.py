@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
-from layover.desk.cdk.calls import Calls
+from layover.desk.cdk.calls import ENCRYPTS, Calls
 from layover.desk.cdk.rollback import ALIAS
 
 OWNERS = "u/*"
@@ -25,6 +25,8 @@ class Resources:
     compact: str
     sockets: str
     connections: str
+    key: str | None = None
+    """The key of KMS that encrypts the table and the bucket; None: keys of AWS's do."""
 
 
 def service(name: str) -> iam.IPrincipal:
@@ -63,7 +65,19 @@ def statements(calls: Calls, on: Resources) -> list[iam.PolicyStatement]:
     ]
     if calls.blobs:
         allowed.append(_lists_owners(on.bucket))
+    if on.key is not None and (calls.journal or calls.blobs):
+        allowed.append(_encrypts(on.key))
     return allowed
+
+
+def _encrypts(key: str) -> iam.PolicyStatement:
+    """Allow what DynamoDB and S3 do with the key in the name of a caller, and no use of it past them."""
+    services = [f"{each}.{Aws.REGION}.amazonaws.com" for each in ("dynamodb", "s3")]
+    return iam.PolicyStatement(
+        actions=[f"kms:{action}" for action in ENCRYPTS],
+        resources=[key],
+        conditions={"StringEquals": {"kms:ViaService": services}},
+    )
 
 
 def _lists_owners(bucket: str) -> iam.PolicyStatement:

@@ -9,6 +9,7 @@ from constructs import Construct
 from layover.desk.cdk.constructs.acknowledge import acknowledge
 from layover.desk.cdk.constructs.versions import allow_first
 from layover.desk.cdk.settings import Settings
+from layover.desk.cdk.sizes import Nat
 
 STAGE = "live"
 
@@ -20,7 +21,12 @@ class SocketApi(Construct):
     def __init__(self, scope: Construct, id: str, settings: Settings) -> None:
         super().__init__(scope, id)
         self.api = gateway.WebSocketApi(
-            self, "Api", api_name=f"{settings.prefix}-sockets", description="Layover: live events"
+            self,
+            "Api",
+            api_name=f"{settings.prefix}-sockets",
+            description="Layover: live events",
+            # Functions push events to it from the VPC.
+            ip_address_type=gateway.IpAddressType.DUAL_STACK if settings.nat is Nat.IPV6 else None,
         )
         host = f"{self.api.api_id}.execute-api.{Aws.REGION}.{Aws.URL_SUFFIX}"
         self.url = f"wss://{host}/{STAGE}"
