@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
+from layover.desk.cli import readiness
 from layover.desk.cli.client import NO_AGENTS, USAGE, Api, ApiError
 from layover.desk.cli.deploy.machine import Machine
 from layover.desk.cli.releases import releases, system_of
@@ -188,7 +189,9 @@ def main(
     for `layover deploy`, and like that of a boto3 Session."""
     lacking = 0
     if stage is not None:
-        lacking = _say_lacks(project, stage, machine or Machine())
+        # What a stage lacks is known before it is deployed, so it is told first.
+        lacking = readiness.main(project, stage)
+        lacking = _say_lacks(project, stage, machine or Machine()) or lacking
         try:
             url = url or _address_of(project, stage, client)
         except ApiError as error:

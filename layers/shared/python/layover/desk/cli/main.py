@@ -597,7 +597,9 @@ def doctor(
     run: Annotated[bool, typer.Option(help="Ask an agent, which costs some tokens.")] = True,
     stage: Annotated[
         str | None,
-        typer.Option(help="Compare the release of this deployment, too; needs AWS credentials."),
+        typer.Option(
+            help="Say what this stage lacks, and compare its release, too; needs AWS credentials."
+        ),
     ] = None,
     channels: Annotated[
         bool,
