@@ -443,3 +443,16 @@ class Redrive(Body):
         if self.ids is not None and (self.since or self.until):
             raise ValueError("since and until go with error")
         return self
+
+
+class StopAll(Body):
+    """The reason for which everything is stopped: for auditors and other operators."""
+
+    reason: Annotated[Reason, Field(min_length=1)]
+
+
+class EraseUser(Body):
+    """A user whose data is erased, and why."""
+
+    user: Annotated[str, Field(min_length=1, max_length=256)]
+    reason: Annotated[Reason, Field(min_length=1)]

@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field
 
-from functions.api.bodies import OperateOnWithReason, Redrive
+from functions.api.bodies import EraseUser, OperateOnWithReason, Redrive, StopAll
 from functions.api.call import (
     Call,
     Cursor,
@@ -24,18 +24,26 @@ from functions.api.documented import responses
 from functions.api.problems import Problem, problem_of
 from functions.api.response_limits import limit_response
 from layover.errors import LayoverError
-from layover.plugins.operate.actions import act_on, read_run, redrive_failed
+from layover.plugins.operate.actions import act_on, read_prompt, read_run, redrive_failed
 from layover.plugins.operate.lists import list_runs, summarise
 from layover.ports import RunFilter
+from layover.retention.forget import Forgetting
 from layover.values.base import Value, is_none
 from layover.values.page import Page
-from layover.values.runs.operated import OperatedRun, OperatedSummary, OperatedTimeline
-from layover.values.runs.operations import OperationKind
+from layover.values.runs.operated import (
+    OperatedLimits,
+    OperatedPrompt,
+    OperatedRun,
+    OperatedSummary,
+    OperatedTimeline,
+)
+from layover.values.runs.operations import OperationKind, Switch
 from layover.values.runs.status import Status
 
 router = new_router()
 _TAGS = ["operate"]
 _WHY = "the runs of all users are for operators"
+_CONTENT = "what runs say is for those who may read it"
 Since = Annotated[
     Moment | None,
     Query(description="Only of those accepted at this time, `2026-01-31T12:00:00Z`, or later."),
@@ -117,7 +125,7 @@ def get_run(
 ) -> Response[str]:
     call = _operator()
     if content:
-        call.require(call.access.read_content_scope, "what runs say is for those who may read it")
+        call.require(call.access.read_content_scope, _CONTENT)
     timeline, run = call.act(read_run, run_id, with_content=content)
     if run is None:
         return answer_json(timeline)
@@ -126,6 +134,23 @@ def get_run(
     return answer_text(
         json.dumps({**json.loads(timeline.model_dump_json()), "content": json.loads(text)})
     )
+
+
+@router.get(
+    "/operate/runs/<run_id>/steps/<number>",
+    tags=_TAGS,
+    summary="What the model of a step was sent",
+    description="Made again from what the run pinned, its journal and its thread, before hooks change it. "
+    "Only for operators (`layover/operate`) who have `layover/read-content` as well; it leaves a row in the "
+    "audit of operations.",
+    operation_id="get_any_prompt",
+    responses=responses(200, OperatedPrompt, "The prompt, or why there is none", (404,)),
+)
+def get_prompt(run_id: str, number: int) -> Response[str]:
+    call = _operator()
+    call.require(call.access.read_content_scope, _CONTENT)
+    text, _ = limit_response(call.act(read_prompt, run_id, number), takes_gzip=False)
+    return answer_text(text)
 
 
 @router.get(
@@ -187,6 +212,85 @@ def redrive_runs(body: Redrive) -> Response[str]:
 )
 def deny_runs(body: OperateOnWithReason) -> Response[str]:
     return _act(OperationKind.DENY, body.ids, body.reason)
+
+
+@router.get(
+    "/operate/switch",
+    tags=_TAGS,
+    summary="Whether everything is stopped, by whom, why and since when",
+    description="Only for operators, whose tokens have the scope `layover/operate`.",
+    operation_id="get_switch",
+    responses=responses(200, Switch, "How the switch stands"),
+)
+def get_switch() -> Response[str]:
+    call = _operator()
+    return answer_json(call.host.run(call.host.runtime().journal.operations.switch()))
+
+
+@router.put(
+    "/operate/switch",
+    tags=_TAGS,
+    summary="Stop everything",
+    description="Only for operators (`layover/operate`), as a row of the audit of operations. No run is "
+    "accepted (503, `stopped`) and, within 5 seconds, no model is asked; runs under way wait. Where "
+    "everything is stopped already, nothing changes.",
+    operation_id="stop_everything",
+    responses=responses(200, Switch, "How the switch stands", (400, 413)),
+)
+def put_switch(body: StopAll) -> Response[str]:
+    from layover.plugins.operate.deployment import stop
+
+    return answer_json(_operator().act(stop, body.reason))
+
+
+@router.delete(
+    "/operate/switch",
+    tags=_TAGS,
+    summary="Let everything go on",
+    description="Only for operators (`layover/operate`), as a row of the audit of operations. Runs that "
+    "waited go on within a minute.",
+    operation_id="start_everything",
+    responses=responses(200, Switch, "How the switch stands"),
+)
+def delete_switch() -> Response[str]:
+    from layover.plugins.operate.deployment import start
+
+    return answer_json(_operator().act(start))
+
+
+@router.post(
+    "/operate/users/erase",
+    tags=_TAGS,
+    summary="Erase everything that is stored about a user",
+    description="Only for operators (`layover/operate`), as a row of the audit of operations, which keeps "
+    "the user's id. As `DELETE /me` of that user, with the same answer for one of whom nothing is stored. "
+    "503: this is not certain yet (the database wakes up). It will be done: ask again to be sure.",
+    operation_id="erase_user",
+    responses=responses(202, Forgetting, "It is gone, and being erased", (400, 413)),
+)
+def post_erasure(body: EraseUser) -> Response[str]:
+    from layover.plugins.operate.deployment import erase_user
+
+    return answer_json(_operator().act(erase_user, body.user, body.reason), 202)
+
+
+@router.get(
+    "/operate/limits",
+    tags=_TAGS,
+    summary="What each user may spend, and what one has used of today",
+    description="Only for operators, whose tokens have the scope `layover/operate`.",
+    operation_id="get_limits",
+    responses=responses(200, OperatedLimits, "The limits"),
+)
+def get_limits(
+    owner: Annotated[
+        str | None, Query(max_length=256, description="Whose use of today to add.")
+    ] = None,
+) -> Response[str]:
+    from layover.plugins.operate.deployment import read_limits
+
+    call = _operator()
+    return answer_json(call.host.run(read_limits(call.host.runtime(), owner)))
 
 
 def _operator() -> Call:

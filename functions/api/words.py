@@ -14,6 +14,7 @@ PATHS = {
     "export_id": "Id of an export.",
     "file_id": "Id of a file.",
     "name": "Name of a connection.",
+    "number": "Number of a step of the run's own, from 1.",
     "run_id": "Id of a run.",
     "thread_id": "Id of a thread.",
     "token": "The link's own: a secret.",
@@ -67,6 +68,8 @@ EXAMPLES: dict[str, Any] = {
     "cancel_any_runs": {"ids": ["run_01JX"], "reason": "the provider is down"},
     "redrive_any_runs": {"ids": ["run_01JX"]},
     "deny_any_runs": {"ids": ["run_01JX"], "reason": "nobody is left to approve it"},
+    "stop_everything": {"reason": "the provider is away"},
+    "erase_user": {"user": "ann", "reason": "asked for by mail"},
     "import_entry": {
         "agent": "support",
         "content": "Prefers mail to phone.",

@@ -8,7 +8,14 @@ import pytest
 
 from layover.adapters.journal.journal import table_journal
 from layover.errors import InvalidRequest
-from layover.values.runs.operations import OperationKind, OperationOutcome, OperationRow
+from layover.keys import SWITCH
+from layover.ports.table import Delete, Put
+from layover.values.runs.operations import (
+    OperationKind,
+    OperationOutcome,
+    OperationRow,
+    Switch,
+)
 from support.filled import filled, lost
 from support.worlds.journal import JournalBench
 
@@ -59,6 +66,18 @@ async def test_row_is_not_among_the_decisions(world: JournalBench) -> None:
     assert [each for each in page.items if each.owner == world.owner] == []
 
 
+async def test_rows_without_a_run_are_beside_the_others(world: JournalBench) -> None:
+    about: dict[str, Any] = {"run_id": None, "thread_id": None, "agent": None}
+    erased = row(world, operation=OperationKind.ERASE, **about)
+    key = await world.journal.operations.open(erased)
+    await world.journal.operations.open(row(world))
+    await world.journal.operations.close(erased, key, OperationOutcome.DONE)
+    assert {(each.operation.value, each.outcome.value) for each in await rows(world)} == {
+        ("erase", "done"),
+        ("cancel", "pending"),
+    }
+
+
 async def test_no_field_of_a_row_is_lost(world: JournalBench) -> None:
     full = filled(OperationRow, owner=world.owner, at=world.clock.now())
     key = await world.journal.operations.open(full)
@@ -75,3 +94,25 @@ async def test_row_lives_as_long_as_those_of_decisions(world: JournalBench) -> N
     assert len(await rows(world)) == 1
     world.clock.advance(timedelta(days=2))
     assert await rows(world) == []
+
+
+# The switch. It has no owner: on DynamoDB, tests side by side share it, so one test does everything.
+
+
+async def test_switch_keeps_who_turned_it_first_until_somebody_turns_it_back(
+    world: JournalBench,
+) -> None:
+    operations, now = world.journal.operations, world.clock.now()
+    await operations.start()
+    assert await operations.switch() == Switch(stopped=False)
+    first = Switch(stopped=True, by="olga", reason="outage", since=now)
+    assert await operations.stop(first) == first
+    second = Switch(stopped=True, by="oscar", reason="other", since=now)
+    assert await operations.stop(second) == first
+    assert await operations.switch() == first
+    await operations.start()
+    assert await operations.switch() == Switch(stopped=False)
+    # Whatever the item contains, as allowances read it.
+    await world.table.write(Put(SWITCH, SWITCH, {}))
+    assert await operations.switch() == Switch(stopped=True)
+    await world.table.write(Delete(SWITCH, SWITCH))

@@ -12,7 +12,7 @@ from layover.errors import InvalidRequest
 from layover.ids import reverse_order
 from layover.keys import META
 from layover.ports import RunFacts, RunFilter
-from layover.values.runs.run import ErrorInfo, Status
+from layover.values.runs.run import ErrorDetail, ErrorInfo, Status
 from layover.values.runs.usage import Usage
 from support.worlds.journal import BIG, JournalBench, noise
 
@@ -157,6 +157,25 @@ async def test_names_of_any_length_fit_into_a_place(world: JournalBench) -> None
     run_id = await over(world, status=Status.FAILED, error=error)
     assert await ids(world, error=name) == [run_id]
     assert await ids(world, error="é") == []
+
+
+@pytest.mark.parametrize("retires", [True, False])
+async def test_provider_of_a_failure_is_in_its_place_and_its_words_are_not(
+    world: JournalBench, retires: bool
+) -> None:
+    error, name = ErrorInfo(type="RateLimitError", message="x"), "acme @ eu/#1"
+    detail = ErrorDetail(provider=name, model=f"{name}/large", message="secret words")
+    failed: dict[str, Any] = {"status": Status.FAILED, "error": error, "error_detail": detail}
+    run_id = await over(world, retires=retires, **failed)
+    [facts] = await listed(world, error="RateLimitError")
+    assert (facts.id, facts.error, facts.provider) == (run_id, "RateLimitError", name)
+    [counted] = [f for f in (await tally_of(world)) if f.id == run_id]
+    assert (counted.error, counted.provider) == ("RateLimitError", name)
+    assert "secret" not in (await world.state(run_id))[META]["gsi2sk"]
+
+
+async def tally_of(world: JournalBench) -> tuple[RunFacts, ...]:
+    return (await world.journal.overview.tally(world.clock.now() - A_DAY, 5_000)).over
 
 
 async def test_the_sweeper_looks_at_no_run_for_its_place(world: JournalBench) -> None:

@@ -36,6 +36,8 @@ PLAIN = {
     ("get", "/runs/{run_id}/tool-calls/{tool_call_id}/result"),
     ("post", "/runs/{run_id}/cancel"),
     ("post", "/runs/{run_id}/redrive"),
+    ("get", "/operate/switch"),
+    ("delete", "/operate/switch"),
     ("get", "/chat/{agent}/{chat_id}/stream"),
     # Without Slack's signature, everything is refused alike.
     ("post", "/channels/slack"),

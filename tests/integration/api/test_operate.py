@@ -30,7 +30,10 @@ READ = f"{OPERATE} layover/read-content"
 AUDIT = f"{USE} layover/audit"
 WORD = "zebrawort"
 """Stands in every text that somebody said."""
-PATHS = ("/operate/runs", "/operate/summary", "/operate/runs/run_1")
+PATHS = (
+    *("/operate/runs", "/operate/summary", "/operate/runs/run_1", "/operate/switch"),
+    *("/operate/limits", "/operate/runs/run_1/steps/1"),
+)
 ACTIONS = ("cancel", "redrive", "deny")
 
 
@@ -92,7 +95,7 @@ def fail(api: Api, run_id: str, detail: ErrorDetail | None = None) -> None:
             status=Status.FAILED,
             finish_reason=FinishReason.ERROR,
             error=ErrorInfo(type="RateLimitError", message=f"refused: {WORD}"),
-            error_detail=detail,
+            error_detail=detail or ErrorDetail(provider="acme", message="no"),
             output={"said": WORD},
             leaf_id=meta.input.id,
             last_created_at=meta.input.created_at,
@@ -119,6 +122,12 @@ def test_who_is_no_operator_sees_and_does_nothing(api: Api, scope: str) -> None:
         assert ANN not in answer.body
     for what in ACTIONS:
         act(api, what, run_id, scope=scope).problem(403, "forbidden")
+    for method, path, body in (
+        ("PUT", "/operate/switch", {"reason": "x"}),
+        ("DELETE", "/operate/switch", None),
+        ("POST", "/operate/users/erase", {"user": ANN, "reason": "x"}),
+    ):
+        api.send(method, path, body, sub=BOB, scope=scope).problem(403, "forbidden")
     assert api.get(f"/runs/{run_id}").json["status"] == "suspended"
     assert operations(api) == []
 
@@ -135,10 +144,11 @@ def test_who_is_no_auditor_reads_no_operations(api: Api, scope: str) -> None:
 
 def test_operator_without_the_scope_reads_no_content_and_leaves_no_row(api: Api) -> None:
     run_id = wordy(api)
-    answer = ask(api, f"/operate/runs/{run_id}?content=true")
-    answer.problem(403, "forbidden")
-    assert 'scope="layover/read-content"' in answer.headers["www-authenticate"]
-    assert WORD not in answer.body
+    for path in (f"/operate/runs/{run_id}?content=true", f"/operate/runs/{run_id}/steps/1"):
+        answer = ask(api, path)
+        answer.problem(403, "forbidden")
+        assert 'scope="layover/read-content"' in answer.headers["www-authenticate"]
+        assert WORD not in answer.body
     assert operations(api) == []
 
 
@@ -397,7 +407,9 @@ def test_summary_counts_what_waits_and_what_failed(api: Api) -> None:
         {"status": "failed", "agent": "support", "count": 1},
     ]
     assert answer["oldest_wait"]["run_id"] == first
-    assert answer["errors"] == [{"error": "RateLimitError", "count": 1, "newest_run_id": failed}]
+    assert answer["errors"] == [
+        {"error": "RateLimitError", "provider": "acme", "count": 1, "newest_run_id": failed}
+    ]
     assert answer["complete"] is True
     assert [each["agent"] for each in answer["spent"]] == ["support"]
     act(api, "deny", first)
@@ -515,7 +527,9 @@ DEEDS = {
     "/runs/{run_id}/redrive": "redrive",
     "/runs/{run_id}/tool-calls/{tool_call_id}/extend": "extend",
 }
-"""What an operator may do, by its path."""
+"""What an operator may do to a run, by its path."""
+OTHER_DEEDS = {"/operate/switch", "/operate/users/erase"}
+"""What is about no run: test_ops_command.py reads the rows."""
 
 
 def do(api: Api, path: str, run_id: str) -> Any:
@@ -571,7 +585,7 @@ def test_every_route_that_changes_something_by_the_right_is_a_deed(api: Api) -> 
         for method, route in methods.items()
         if method != "get" and "layover/operate" in route.get("description", "")
     }
-    assert changing == DEEDS.keys()
+    assert changing == DEEDS.keys() | OTHER_DEEDS
 
 
 def test_right_of_an_operator_is_granted_in_one_place() -> None:

@@ -48,6 +48,11 @@ class Driven(Served):
         """Stand for a deployment with this issuer, in place of one machine."""
         self.set(access=Access(issuer=issuer))
 
+    def deploy_agents(self, *agents: Agent) -> None:
+        """Serve these agents from now on."""
+        named = {agent.name: agent for agent in agents}
+        self._runtime = replace(self._runtime, agents=lambda: named)
+
     def run(self, work: Coroutine[Any, Any, T], /) -> T:
         """`functions.api.call.Host`."""
         result = self._runner.run(work)

@@ -73,7 +73,7 @@ class MortalBench(ServiceBench):
 
     async def rows(self) -> dict[str, str]:
         page = await self.journal.operations.page_actions(None, None, 50, None)
-        return {row.run_id: row.outcome.value for row in page.items}
+        return {str(row.run_id): row.outcome.value for row in page.items}
 
 
 async def killed(kind: OperationKind, n: int, *, after: bool) -> bool:
@@ -125,7 +125,7 @@ async def test_action_on_a_hundred_runs_names_each_once() -> None:
         "NoneType",
     ]
     page = await world.journal.operations.page_actions(None, None, 50, None)
-    assert sorted(row.run_id for row in page.items) == sorted(runs)
+    assert sorted(str(row.run_id) for row in page.items) == sorted(runs)
 
 
 async def test_content_is_read_behind_its_row() -> None:

@@ -18,7 +18,7 @@ from layover.values.runs.audit import AuditRow
 from layover.values.runs.debts import Debt
 from layover.values.runs.event import Event, EventPage
 from layover.values.runs.feedback import Feedback, RunFeedback
-from layover.values.runs.operations import OperationOutcome, OperationRow
+from layover.values.runs.operations import OperationOutcome, OperationRow, Switch
 from layover.values.runs.run import (
     CANCEL_GRACE,
     CallRecord,
@@ -65,6 +65,8 @@ class RunFacts:
     status: Status
     created_at: datetime
     error: str | None = None
+    provider: str | None = None
+    """The provider of models that the failure came from; None: from none."""
     tokens: int = 0
     cost: Decimal | None = None
     waiting: frozenset[str] = frozenset()
@@ -526,8 +528,8 @@ class Audit(Protocol):
 
 
 class Operations(Protocol):
-    """Actions of operators on runs of all owners, for `operate`. They live as long as the audit, and only
-    holders of the audit scope may see them; the caller checks who asks."""
+    """Actions of operators, for `operate`: their rows, which live as long as the audit and which only holders
+    of the audit scope may see, and the switch. The caller checks who asks."""
 
     async def open(self, row: OperationRow) -> str:
         """Write the row of an action that has had no effect yet. Return the row's key."""
@@ -543,6 +545,18 @@ class Operations(Protocol):
         self, since: date | None, until: date | None, limit: int, cursor: str | None
     ) -> Page[OperationRow]:
         """Return all actions of these UTC days (both included; None: no bound), the oldest first."""
+        ...
+
+    async def switch(self) -> Switch:
+        """Return how the switch stands now. `Allowance.stopped` reads the same, a moment later."""
+        ...
+
+    async def stop(self, switch: Switch) -> Switch:
+        """Turn the switch, unless it is turned already. Return how it stands."""
+        ...
+
+    async def start(self) -> None:
+        """Turn the switch back. Nothing happens where it is off."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The right of an operator: whoever uses it on a run leaves a row in the audit of operations before anything
+"""The right of an operator: whoever uses it leaves a row in the audit of operations before anything
 has an effect (docs/adr/0022-operators.md). No other place grants it."""
 
 import logging
@@ -19,11 +19,13 @@ _log = logging.getLogger("layover")
 
 @dataclass(frozen=True)
 class Deed:
-    """Something that an operator does to a run of whoever it is."""
+    """Something that an operator does: to a run of whoever it is, to all data of a `user`, or, without
+    either, to everything."""
 
     kind: OperationKind
-    run: RunMeta
+    run: RunMeta | None = None
     reason: str | None = None
+    user: str | None = None
 
 
 def is_operator(runtime: Runtime, actor: Actor) -> bool:
@@ -42,17 +44,16 @@ async def as_operator(
         operation=deed.kind,
         by=actor.sub,
         on_behalf_of=actor.on_behalf_of,
-        run_id=run.id,
-        thread_id=run.thread_id,
-        agent=run.agent,
-        owner=run.owner,
+        run_id=run.id if run else None,
+        thread_id=run.thread_id if run else None,
+        agent=run.agent if run else None,
+        owner=run.owner if run else deed.user,
         reason=deed.reason,
         at=runtime.clock.now(),
     )
     key = await runtime.journal.operations.open(row)
-    _log.warning(
-        "an operator acts on a run", extra={"run_id": run.id, "operation": deed.kind.value}
-    )
+    about = {"run_id": run.id} if run else {}
+    _log.warning("an operator acts", extra={**about, "operation": deed.kind.value})
     try:
         result = await effect()
     except (RequestError, LimitReached) as error:

@@ -13,6 +13,7 @@ from layover.adapters.journal.backing import Backing
 from layover.adapters.journal.items.places import (
     OverPlace,
     place_behind,
+    provider_in,
     read_place,
     shorten,
 )
@@ -194,6 +195,7 @@ class TableOverview:
             status=status_from(item),
             created_at=from_rfc3339(item["created_at"]),
             error=(outcome.get("error") or {}).get("type"),
+            provider=provider_in(outcome),
             tokens=int(usage.get("input_tokens") or 0) + int(usage.get("output_tokens") or 0),
             cost=None if cost is None else Decimal(str(cost)),
             waiting=frozenset(item.get("waiting") or ()),
@@ -330,6 +332,7 @@ def _facts_of(place: Place) -> RunFacts:
         status=status,
         created_at=facts.created_at,
         error=unquote(facts.error) or None,
+        provider=unquote(facts.provider) or None,
         tokens=facts.tokens,
         cost=facts.cost,
     )

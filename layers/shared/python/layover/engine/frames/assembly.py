@@ -1,6 +1,6 @@
 """A frame of a run, put together from the bottom up: each part gets only parts that are finished."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from layover.context.assembly import model_of
@@ -23,6 +23,7 @@ from layover.engine.hooks.frame_hooks import FrameHooks
 from layover.engine.invocation import Invocation
 from layover.engine.progress import Progress
 from layover.engine.prompter import Prompter, PromptMemory
+from layover.engine.run_files import RunFiles
 from layover.engine.state import RunState
 from layover.engine.tools.background import foreground_width
 from layover.engine.tools.calls import Calls
@@ -32,7 +33,9 @@ from layover.engine.tools.search import may_search, search_tool, specs_of
 from layover.engine.tools.toolbox import Toolbox
 from layover.engine.work import RunWork
 from layover.errors import RunFailed
-from layover.values.prompt import ToolSpec
+from layover.runtime import Runtime
+from layover.values.message import Message
+from layover.values.prompt import Prompt, ToolSpec
 from layover.values.runs.model_settings import ModelSettings
 from layover.values.runs.run import MAX_WINDOW, MESSAGES_TOOL
 
@@ -61,7 +64,7 @@ def assemble(
     state.windows |= turn_input.windows
 
     memory = _prompt_memory(state, turn_input)
-    built_in = _built_in(work, memory, turn_input)
+    built_in = _built_in(work.runtime, agent, state, memory, turn_input)
     hooks = FrameHooks(work, memory.base.metadata)
     settings = agent.model_settings.over(turn_input.model_settings)
 
@@ -74,16 +77,13 @@ def assemble(
     calls = Calls(work, toolbox, nested, width=width, launch=launch)
 
     nothing_new = NothingNew(agent, state, built_in)
-    window, is_learned = _window(work, settings)
-    prompter = Prompter(
-        agent=agent,
-        settings=work.runtime.settings,
+    prompter = _prompter(
+        work.runtime,
+        agent,
+        state,
         memory=memory,
-        history=turn_input.history,
-        tools=partial(_specs, agent, built_in, memory),
-        window=window,
-        is_learned=is_learned,
-        model_settings=settings,
+        turn_input=turn_input,
+        built_in=built_in,
         notes=nothing_new.add_texts,
     )
     return Frame(
@@ -95,6 +95,26 @@ def assemble(
         compaction=Compaction(work, prompter, compacted) if compacted else None,
         end=AtEnd(hooks),
     )
+
+
+def prompt_of_next_step(
+    runtime: Runtime, agent: Agent, state: RunState, turn_input: TurnInput
+) -> Prompt:
+    """Return the prompt of a run's next step before its hooks change it. Nothing is asked or written. Raises
+    RunFailed."""
+    agent = with_tools(agent, turn_input.tools)
+    memory = _prompt_memory(state, turn_input)
+    built_in = _built_in(runtime, agent, state, memory, turn_input)
+    prompter = _prompter(
+        runtime,
+        agent,
+        state,
+        memory=memory,
+        turn_input=turn_input,
+        built_in=built_in,
+        notes=NothingNew(agent, state, built_in).add_texts,
+    )
+    return prompter.prompt(state)
 
 
 async def _enter(
@@ -121,11 +141,15 @@ async def _enter(
     return await frame.run()
 
 
-def _window(work: RunWork, settings: ModelSettings) -> tuple[int | None, bool]:
+def _window(
+    runtime: Runtime, agent: Agent, state: RunState, settings: ModelSettings
+) -> tuple[int | None, bool]:
     """Return the window of the agent's model, and whether only refusals have taught it."""
-    runtime, meta = work.runtime, work.state.meta
-    model, settings = model_of(work.agent, runtime.settings, meta), meta.choice.apply(settings)
-    learned = work.state.windows
+    model, settings = (
+        model_of(agent, runtime.settings, state.meta),
+        state.meta.choice.apply(settings),
+    )
+    learned = state.windows
     window = runtime.window_of(model, settings, learned)
     return window, learned != {} and window != runtime.window_of(model, settings)
 
@@ -138,18 +162,50 @@ def _prompt_memory(state: RunState, turn_input: TurnInput) -> PromptMemory:
     return PromptMemory(base, turn_input.rendered)
 
 
-def _built_in(work: RunWork, memory: PromptMemory, turn_input: TurnInput) -> list[AnyTool]:
+def _built_in(
+    runtime: Runtime,
+    agent: Agent,
+    state: RunState,
+    memory: PromptMemory,
+    turn_input: TurnInput,
+) -> list[AnyTool]:
     """Return Layover's own tools: that which reads what compaction hid among them."""
-    agent, state = work.agent, work.state
     tools = [*turn_input.memory_tools]
     if MESSAGES_TOOL in agent.built_in_tools:
-        tools.append(work.runtime.agent_memory.messages_tool(state.meta, memory.through))
+        tools.append(runtime.agent_memory.messages_tool(state.meta, memory.through))
     if may_search(agent):
         # Also for a provider that takes fewer tools than the agent has.
         tools.append(search_tool(agent.tools))
     if opens_results(agent):
-        tools.append(result_tool(state, turn_input.history, work.run_files))
+        run_files = RunFiles(runtime, state.meta, agent.name)
+        tools.append(result_tool(state, turn_input.history, run_files))
     return tools
+
+
+def _prompter(
+    runtime: Runtime,
+    agent: Agent,
+    state: RunState,
+    *,
+    memory: PromptMemory,
+    turn_input: TurnInput,
+    built_in: Sequence[AnyTool],
+    notes: Callable[[Sequence[Message]], Sequence[Message]],
+) -> Prompter:
+    """Return what makes the prompts of an agent. `notes`: as `Prompter`."""
+    settings = agent.model_settings.over(turn_input.model_settings)
+    window, is_learned = _window(runtime, agent, state, settings)
+    return Prompter(
+        agent=agent,
+        settings=runtime.settings,
+        memory=memory,
+        history=turn_input.history,
+        tools=partial(_specs, agent, built_in, memory),
+        window=window,
+        is_learned=is_learned,
+        model_settings=settings,
+        notes=notes,
+    )
 
 
 def _specs(

@@ -13,7 +13,7 @@ from layover.errors import (
     RequestError,
     RetryableError,
 )
-from layover.plugins.operate.views import timeline_of
+from layover.plugins.operate.views import prompt_view, timeline_of
 from layover.ports import RunFilter
 from layover.records.deeds import Deed, as_operator, is_operator
 from layover.records.runs import meta_of, snapshot_of
@@ -22,7 +22,7 @@ from layover.recovery.redrive import redrive
 from layover.runs.cancel import cancel
 from layover.runtime import Runtime
 from layover.values.deployment.access import Actor
-from layover.values.runs.operated import OperatedTimeline
+from layover.values.runs.operated import OperatedPrompt, OperatedTimeline
 from layover.values.runs.operations import OperationKind
 from layover.values.runs.run import RunMeta, Status
 from layover.values.runs.views import Run
@@ -93,6 +93,25 @@ async def read_run(
 async def has_failed(runtime: Runtime, actor: Actor, run_id: str) -> bool:
     """Return whether a run of the actor's has failed. Raises NotFound."""
     return (await meta_of(runtime, actor.owner, run_id)).status is Status.FAILED
+
+
+async def read_prompt(runtime: Runtime, actor: Actor, run_id: str, number: int) -> OperatedPrompt:
+    """Return the prompt of a step of any user's run, behind a row. The caller has checked the actor's scopes.
+    Raises NotFound and RetryableError."""
+    from layover.runs.prompts import remake_prompt
+
+    facts = (await runtime.journal.overview.find([run_id])).get(run_id)
+    if facts is None:
+        raise NotFound(_NO_RUN, run_id=run_id)
+    owner = str(facts.owner)
+    run = await meta_of(runtime, owner, run_id)
+    await as_operator(runtime, actor, Deed(OperationKind.READ, run), _read)
+    snapshot = await snapshot_of(runtime, owner, run_id)
+    head = await runtime.journal.heads.get(owner, run.thread_id)
+    if head is None:
+        raise NotFound(_NO_RUN, run_id=run_id)
+    again = await remake_prompt(runtime, head, snapshot, number)
+    return prompt_view(number, again.prompt, again.problem)
 
 
 async def redrive_run(runtime: Runtime, actor: Actor, run_id: str) -> Run:

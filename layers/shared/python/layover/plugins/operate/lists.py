@@ -126,14 +126,15 @@ def _begin(at: datetime, period: Literal["hour", "day"]) -> datetime:
 
 
 def _errors(over: Sequence[RunFacts]) -> tuple[ErrorCount, ...]:
-    """Return failures by type, the most frequent first. The runs are the newest first."""
-    kinds: dict[str, list[str]] = defaultdict(list)
+    """Return failures by type and provider, the most frequent first. The runs are the newest first."""
+    kinds: dict[tuple[str, str], list[str]] = defaultdict(list)
     for facts in over:
         if facts.error is not None:
-            kinds[facts.error].append(facts.id)
+            kinds[facts.error, facts.provider or ""].append(facts.id)
     ordered = sorted(kinds.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     return tuple(
-        ErrorCount(error=error, count=len(ids), newest_run_id=ids[0]) for error, ids in ordered
+        ErrorCount(error=error, provider=provider or None, count=len(ids), newest_run_id=ids[0])
+        for (error, provider), ids in ordered
     )
 
 

@@ -1,9 +1,11 @@
 """Runs as operators see them, made from the journal's records. No I/O, and no words of anybody but those in
-which a provider, or an exception, failed a run."""
+which a provider, or an exception, failed a run, and a prompt's."""
 
 from layover import keys
 from layover.context.frames import usage_at
 from layover.values.base import Json, compact_json
+from layover.values.message import Message, ToolResultPart
+from layover.values.prompt import Prompt
 from layover.values.runs.failures import is_of_code
 from layover.values.runs.operated import (
     OperatedCall,
@@ -11,9 +13,12 @@ from layover.values.runs.operated import (
     OperatedDecision,
     OperatedError,
     OperatedHook,
+    OperatedPrompt,
     OperatedRun,
     OperatedStep,
     OperatedTimeline,
+    SentPrompt,
+    SentTool,
 )
 from layover.values.runs.run import (
     CallRecord,
@@ -170,6 +175,31 @@ def _child(call: CallRecord) -> OperatedChild | None:
         started_at=child.started_at,
         ended_at=child.ended_at,
     )
+
+
+def prompt_view(number: int, prompt: Prompt | None, problem: str | None) -> OperatedPrompt:
+    """Return a prompt as operators read it. `problem`: why there is none, or why it may be another one."""
+    sent = prompt and SentPrompt(
+        model=prompt.model,
+        system=prompt.system,
+        messages=tuple(map(_as_sent, prompt.messages)),
+        tools=tuple(
+            SentTool(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in prompt.tools
+        ),
+        settings=prompt.settings.model_dump(mode="json", exclude_defaults=True),
+    )
+    is_sent = sent is not None and problem is None
+    return OperatedPrompt(n=number, prompt=sent, as_sent=is_sent, problem=problem)
+
+
+def _as_sent(message: Message) -> Message:
+    """Return a tool's message with the text that the model reads in place of the result."""
+    part = message.content[0] if message.content else None
+    if message.model_output is None or not isinstance(part, ToolResultPart):
+        return message
+    read = part.model_copy(update={"result": message.model_output})
+    return message.with_content((read, *message.content[1:]))
 
 
 def _size(value: Json) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from layover.values.base import Time, Value, compact_json, is_none
+from layover.values.base import Json, Time, Value, compact_json, is_none
 from layover.values.decision import Decision, DecisionKind, Risk, Via
 from layover.values.runs.run import CallRecord, CallState, RunMeta
 
@@ -31,6 +31,9 @@ class AuditRow(Value):
     args_sha256: str
     """The hash of the arguments that the decision is about (an approver's own, if they changed them), as JSON
     in UTF-8 with sorted keys and without blanks."""
+    changed: bool | None = None
+    """True if these are an approver's own, and other than those that were asked for. None: the row is from
+    before this was written down."""
     risk: Risk | None = Field(default=None, exclude_if=is_none)
     """The call's risk, as its tool rated it when it began to wait."""
     requested_at: Time
@@ -42,6 +45,7 @@ class AuditRow(Value):
     ) -> Self:
         """Return the row of a decision about a waiting call."""
         requested_at = call.suspension.requested_at if call.suspension else decision.at
+        digest = _digest(call.exact_args if decision.exact_args is None else decision.exact_args)
         return cls(
             run_id=run.id,
             thread_id=run.thread_id,
@@ -56,7 +60,8 @@ class AuditRow(Value):
             reason=decision.reason,
             via=decision.via,
             risk=call.suspension.risk if call.suspension else None,
-            args_sha256=_digest(call, decision),
+            args_sha256=digest,
+            changed=digest != _digest(call.exact_args),
             requested_at=requested_at,
             decided_at=decision.at,
         )
@@ -85,6 +90,5 @@ def rows_of_hooks(
     return rows
 
 
-def _digest(call: CallRecord, decision: Decision) -> str:
-    args = call.exact_args if decision.exact_args is None else decision.exact_args
+def _digest(args: Json) -> str:
     return hashlib.sha256(compact_json(args).encode("utf-8", "replace")).hexdigest()

@@ -5,8 +5,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from layover.values.base import Time, Usd, Value, is_none
+from layover.values.base import Json, Time, Usd, Value, is_none
 from layover.values.decision import DecisionKind, Via
+from layover.values.message import Message
+from layover.values.runs.operations import Switch
 from layover.values.runs.run import CallState, SuspensionKind
 from layover.values.runs.status import ErrorDetail, FinishReason, Status
 from layover.values.runs.usage import Usage
@@ -141,6 +143,37 @@ class OperatedTimeline(OperatedFacts):
     )
 
 
+class SentTool(Value):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Json]
+
+
+class SentPrompt(Value):
+    """A request to a model."""
+
+    model: str
+    system: str | None
+    messages: tuple[Message, ...] = Field(
+        description="Oldest first. A tool's result is the text that the model reads."
+    )
+    tools: tuple[SentTool, ...]
+    settings: dict[str, Json] = Field(description="Those that somebody set.")
+
+
+class OperatedPrompt(Value):
+    """The prompt of a step, made again from the journal and the thread, before hooks change it."""
+
+    n: int = Field(description="The step; one behind the last: the step that would come next.")
+    prompt: SentPrompt | None = Field(description="null: it cannot be made again.")
+    as_sent: bool = Field(
+        description="It has the size of the prompt that was sent, and no hook was asked."
+    )
+    problem: str | None = Field(description="Why there is none, or why it may be another one.")
+
+
 class RunCount(Value):
     """Runs with one status of one agent."""
 
@@ -167,9 +200,10 @@ class OldestWait(Value):
 
 
 class ErrorCount(Value):
-    """Failures of one type."""
+    """Failures of one type that came from one provider."""
 
     error: str
+    provider: str | None = Field(description="Of models; null: they came from none.")
     count: int
     newest_run_id: str
 
@@ -206,3 +240,30 @@ class OperatedSummary(Value):
         description="Runs that were accepted since then and are over; without memory's own requests."
     )
     complete: bool = Field(description="false: there were more runs than one request counts.")
+
+
+class DaySpend(Value):
+    """The use of one user since 00:00 UTC, as daily limits count it."""
+
+    tokens: int
+    cost_usd: Usd = Field(description="Of the models whose price is known.")
+    used_up: bool = Field(
+        description="A limit is reached: no run of the user begins before midnight."
+    )
+
+
+class OperatedLimits(Value):
+    """The limits of each user of a deployment, and the switch."""
+
+    daily_tokens: int | None = Field(description="Tokens of a user and UTC day; null: no limit.")
+    daily_cost_usd: Usd | None = Field(
+        description="US dollars of a user and UTC day; null: no limit."
+    )
+    runs_per_minute: int | None = Field(
+        description="Runs that a user may begin in a minute; null: no limit."
+    )
+    switch: Switch
+    used: DaySpend | None = Field(
+        description="Today's use of `owner`; null without `owner`, and where days have no limit: then it is "
+        "not counted."
+    )
