@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from layover.keys import SWITCH
 from support.providers.openai import call, say
 from support.system.documented import Response
 from support.system.folders import folder
@@ -26,12 +25,16 @@ def limited(brain: Brain) -> Iterator[System]:
 
 def switch(system: System, *, stopped: bool) -> None:
     """Turn the switch as an operator does, with the commands of docs/deploy/limits.md."""
-    table, key = system.services["table"], {"pk": {"S": SWITCH}, "sk": {"S": SWITCH}}
-    dynamodb = system.aws("dynamodb")
-    if stopped:
-        dynamodb.put_item(TableName=table, Item=key)
-    else:
-        dynamodb.delete_item(TableName=table, Key=key)
+    words = ("stop", "--reason", "a test") if stopped else ("start",)
+    told = subprocess.run(
+        [LAYOVER, "ops", *words, "--url", system.url, "--user", "olga"],
+        env={k: v for k, v in os.environ.items() if k != "LAYOVER_TOKEN"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert ("by olga: a test" in told.stdout) == stopped
 
 
 def test_user_may_not_name_another(ann: Caller, bob: Caller) -> None:

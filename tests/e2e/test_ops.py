@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 
 from support.providers.openai import call, fail, say
@@ -73,7 +75,8 @@ def test_runs_of_all_users_are_listed_shown_and_denied(
     assert again.returncode == 1
     rows = operations(system)
     assert {row["run_id"] for row in rows if row["reason"] == reason} == {anns, bobs}
-    assert [r["operation"] for r in rows if r["run_id"] == anns and not r["reason"]] == ["read"]
+    # What it says, and a prompt.
+    assert [r["operation"] for r in rows if r["run_id"] == anns and not r["reason"]] == ["read"] * 2
 
 
 def finished(user: Caller, run_id: str) -> Json:
@@ -103,5 +106,33 @@ def test_failure_is_found_by_its_type_and_counted(
     assert [each["id"] for each in found] == [run["id"]]
     told = ops(system, "summary")
     assert told.returncode == 0
-    assert f"{kind}, for example " in told.stdout
+    assert re.search(rf"{kind} of \w+, for example ", told.stdout)
     assert "zebrawort" not in told.stdout
+    told = ops(system, "redrive", "--error", kind, "--agent", "nobody", "--since", "1h")
+    assert (told.returncode, told.stdout) == (0, "no such runs failed\n")
+
+
+def test_tail_prints_runs_as_they_end(ann: Caller, brain: Brain, system: System) -> None:
+    words = ("tail", "--owner", ann.name, "--url", system.url, "--user", "olga")
+    environment = {k: v for k, v in os.environ.items() if k != "LAYOVER_TOKEN"}
+    with subprocess.Popen(
+        [LAYOVER, "ops", *words], env=environment, stdout=subprocess.PIPE, text=True
+    ) as tailing:
+        assert tailing.stdout is not None
+        try:
+            run_id = ann.ask(ann.thread(), brain.plan(say("hello")))["id"]
+            line = next(line for line in tailing.stdout if "success" in line)
+            assert run_id in line
+        finally:
+            tailing.send_signal(signal.SIGINT)
+
+
+def test_audit_names_who_decided_and_prints_csv(ann: Caller, brain: Brain, system: System) -> None:
+    run_id = waiting(ann, brain)
+    reason = unique("reason")
+    assert ops(system, "deny", run_id, "--reason", reason).returncode == 0
+    told = ops(system, "audit", "--run", run_id)
+    assert "refund: denied by olga (api), " in told.stdout
+    assert reason in told.stdout
+    told = ops(system, "audit", "--run", run_id, "--csv")
+    assert [line.count(run_id) for line in told.stdout.splitlines()] == [0, 1]

@@ -1,6 +1,7 @@
 """The way back to what was deployed before: all aliases, or none."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +15,12 @@ from layover.desk.cdk.rollback import (
     current,
     deployments,
     listing,
-    main,
     move,
 )
 from layover.desk.cdk.settings import Settings
+from layover.desk.cli.ops.rollback import rollback
+from layover.project import DeploySettings, Project, ProjectSettings
+from support.commands import call
 
 STAGE = Settings(stage="prod")
 
@@ -151,8 +154,41 @@ def test_list_marks_what_is_live(client: Lambda) -> None:
     ]
 
 
-def test_mistyped_setting_ends_it_before_anything_is_asked(
-    capsys: pytest.CaptureFixture[str],
+PROD = DeploySettings(stage="prod")
+
+
+def command(client: Lambda, to: str | None, project: Project | None = None) -> int:
+    return rollback(project, PROD, to, lambda _: client)
+
+
+def test_stage_that_the_project_does_not_list_ends_it_before_anything_is_asked(
+    client: Lambda, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["-c", "stge=prod", "--to", "previous"]) == 1
-    assert "did you mean 'stage'" in capsys.readouterr().err
+    project = Project(tmp_path, ProjectSettings(stages={"dev": {}, "production": {}}))
+    assert command(client, "previous", project) == 2
+    assert "prod" in capsys.readouterr().err
+    assert set(client.aliases.values()) == {"3"}
+
+
+def test_command_without_a_way_back_says_why(
+    client: Lambda, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(client, "ddd") == 1
+    assert "choose from ccc, bbb, aaa" in capsys.readouterr().err
+
+
+def test_command_lists_and_goes_back(client: Lambda, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(client, None) == 0
+    assert capsys.readouterr().out.startswith("* ccc")
+    assert command(client, "previous") == 0
+    assert "* bbb  2026-11-02 10:00  Layover 0.2.0\n" in capsys.readouterr().out
+    assert set(client.aliases.values()) == {"2"}
+
+
+def test_command_reads_where_the_project_is_deployed(tmp_path: Path) -> None:
+    (tmp_path / "layover.toml").write_text(
+        '[deploy]\nstage = "prod"\nprofile = "no-such-profile"\n'
+    )
+    told = call(tmp_path, "ops", "rollback")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "no-such-profile" in told.stderr

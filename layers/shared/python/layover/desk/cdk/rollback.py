@@ -1,18 +1,14 @@
 """The way back: moves the aliases of a stage to what was deployed before, all of them or none.
 
-`python -m layover.desk.cdk.rollback` lists the deployments whose functions are still there, with the current
-one. `--to DIGEST` moves there, `--to previous` to the one before the current one. `-c stage=prod`,
-`--profile` and `--region` are those of the CDK's command line. Nothing else of the stack changes: neither
-the schema nor a variable of another function. The next deployment moves the aliases on."""
+`layover ops rollback` is its command. Nothing else of the stack changes: neither the schema nor a variable of
+another function. The next deployment moves the aliases on."""
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from layover.desk.cdk.preflight import account, context, options
 from layover.desk.cdk.settings import FUNCTIONS, Settings
 
 ALIAS = "live"
@@ -80,7 +76,7 @@ def current(settings: Settings, client: Any) -> dict[str, str]:
     except client.exceptions.ResourceNotFoundException:
         raise NoWayBack(
             f"{settings.prefix} has no aliases: it is not deployed here, or by a release before them. "
-            "Check the stage (-c stage=...), the profile and the region"
+            "Check the stage, the profile and the region"
         ) from None
 
 
@@ -126,30 +122,3 @@ def listing(everything: Sequence[Deployment], now: Mapping[str, str]) -> Iterato
     for each in everything:
         mark = "*" if each.versions == now else " "
         yield f"{mark} {each.digest}  {each.at:%Y-%m-%d %H:%M}  Layover {each.release}"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the command line, and return the exit code."""
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        settings = Settings.from_context(context(arguments))
-        to = next(iter(options(arguments, "--to")), None)
-        client = boto3.Session(**account(arguments)).client("lambda")
-        now: Mapping[str, str] = current(settings, client)
-        everything = deployments(settings, client)
-        if to is not None:
-            target = choose(everything, now, to)
-            move(settings, client, target, now)
-            now = target.versions
-    except (ValueError, NoWayBack, BotoCoreError, ClientError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    for line in listing(everything, now):
-        print(line)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -63,9 +63,13 @@ class Api:
         more = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
         return self._send("POST", path, json.dumps(body).encode(), more)
 
-    def delete(self, path: str) -> None:
-        """Send a DELETE; its answer has no content of interest."""
-        self._send("DELETE", path, None)
+    def put(self, path: str, **body: object) -> Any:
+        """The JSON that a PUT answers."""
+        return self._send("PUT", path, json.dumps(body).encode())
+
+    def delete(self, path: str) -> Any:
+        """The JSON that a DELETE answers; None without content."""
+        return self._send("DELETE", path, None)
 
     def follow(self, path: str, **query: object) -> Iterator[dict[str, Any]]:
         """Pages of events from a GET of `path`: one page for each event of a stream, or the single page of a

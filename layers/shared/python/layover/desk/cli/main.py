@@ -6,9 +6,7 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +21,18 @@ _MISSING_EXTRA = (
 try:
     import typer
     from typer.core import TyperGroup
+
+    from layover.desk.cli.ops.commands import ops
+    from layover.desk.cli.options import (
+        Context,
+        Profile,
+        Region,
+        Stage,
+        Url,
+        Yes,
+        saved_tokens,
+        who_asks,
+    )
 except ModuleNotFoundError:
     if sys.argv[1:] != ["--version"]:
         sys.exit(_MISSING_EXTRA)
@@ -38,6 +48,7 @@ bench = typer.Typer(help="Measure what was built.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 mcp = typer.Typer(help="Servers of tools.", no_args_is_help=True)
 app.add_typer(mcp, name="mcp")
+app.add_typer(ops, name="ops")
 
 
 def _say_version(wants_version: bool) -> None:
@@ -172,7 +183,6 @@ class _Evals(TyperGroup):
 AgentsModule = Annotated[
     str | None, typer.Option(help="Module that has the agent: agents, or src/agents.")
 ]
-Url = Annotated[str, typer.Option(help="The HTTP API; the newest sign-in's if not given.")]
 User = Annotated[str, typer.Option(help="Who owns the run; of a system on this machine.")]
 Owner = Annotated[str, typer.Option(help="Who owns the run, for a token that may act for users.")]
 
@@ -201,7 +211,7 @@ def add_case(
     """Make a case of a run: what was said, the calls with their results as stubs, the decisions."""
     from layover.desk.cli import here, keep_run
 
-    who = _caller(url, user, token)
+    who = who_asks(url, user, token)
     request = keep_run.Request(run_id=run_id, to=to, name=name, agents=agents, owner=owner)
     raise typer.Exit(keep_run.main(request, who, here.current()))
 
@@ -253,22 +263,6 @@ def run_evals(
     raise typer.Exit(of_evals.main(request, here.current()))
 
 
-Stage = Annotated[str | None, typer.Option(help="The stage; the project's if not given.")]
-Context = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--context", "-c", help="NAME=VALUE: a setting for this command; may be repeated."
-    ),
-]
-Profile = Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")]
-Region = Annotated[str | None, typer.Option(help="Region of AWS.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing, for a pipeline.")]
-TakeOver = Annotated[
-    bool,
-    typer.Option(
-        "--take-over", help="A stack that does not tell which project made it is this one's."
-    ),
-]
 More = Annotated[
     list[str] | None, typer.Argument(help="After `--`: of the CDK's command line, as they are.")
 ]
@@ -406,7 +400,7 @@ def chat(
     from layover.desk.cli.chat import loop
     from layover.desk.cli.chat.terminal import screen
 
-    api = loop.connect(url, user, _tokens(), here.local_url())
+    api = loop.connect(url, user, saved_tokens(), here.local_url())
     history = Path(typer.get_app_dir("layover")) / "chat_history"
     command = loop.command_of(url, user)
     raise typer.Exit(loop.main(api, screen(history), agent or name, thread, command))
@@ -427,118 +421,8 @@ def redrive(
     and where the run was redriven within a minute."""
     from layover.desk.cli import client
 
-    who = _caller(url, user, token, scopes="operate")
+    who = who_asks(url, user, token, scopes="operate")
     raise typer.Exit(client.redrive(who, run_id, owner))
-
-
-ops = typer.Typer(help="Runs of all users, for operators.", no_args_is_help=True)
-app.add_typer(ops, name="ops")
-OpsUser = Annotated[str, typer.Option(help="Your name, on a system on this machine.")]
-OpsToken = Annotated[str, typer.Option(help="An operator's token.", envvar="LAYOVER_TOKEN")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the API's own JSON.")]
-RunIds = Annotated[list[str], typer.Argument(help="Up to 100 runs.", metavar="RUN_ID...")]
-Why = Annotated[str, typer.Option(help="Why; auditors read it.")]
-
-
-def _operator(url: str, user: str, token: str) -> Callable[[], tuple[str, str]]:
-    """Return who asks. A name on this machine stands for an operator who may read content."""
-    return _caller(url, user, token, scopes="operate,read-content")
-
-
-@ops.command("runs")
-def ops_runs(
-    status: Annotated[
-        str, typer.Option(help="queued, running, suspended, success, failed or cancelled.")
-    ] = "",
-    agent: Annotated[str, typer.Option(help="Only this agent's runs.")] = "",
-    owner: Annotated[str, typer.Option(help="Only this user's runs.")] = "",
-    error: Annotated[str, typer.Option(help="Only failures of this type.")] = "",
-    since: Annotated[str, typer.Option(help="Accepted then or later: 2026-01-31T12:00:00Z.")] = "",
-    until: Annotated[str, typer.Option(help="Accepted before it.")] = "",
-    definition: Annotated[str, typer.Option(help="Only runs by this definition's hash.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most runs.")] = 50,
-    url: Url = "",
-    user: OpsUser = "",
-    token: OpsToken = "",
-    as_json: AsJson = False,
-) -> None:
-    """List runs of all users, the newest first: one a line."""
-    from layover.desk.cli import ops
-
-    filters = {
-        "status": status,
-        "agent": agent,
-        "owner": owner,
-        "error": error,
-        "since": since,
-        "until": until,
-        "definition": definition,
-    }
-    who = _operator(url, user, token)
-    raise typer.Exit(ops.list_runs(who, filters, limit, as_json=as_json))
-
-
-@ops.command("summary")
-def ops_summary(
-    since: Annotated[str, typer.Option(help="Count runs from then on; else of a day.")] = "",
-    url: Url = "",
-    user: OpsUser = "",
-    token: OpsToken = "",
-    as_json: AsJson = False,
-) -> None:
-    """Show what runs, what waits, what failed and what it cost."""
-    from layover.desk.cli import ops
-
-    who = _operator(url, user, token)
-    raise typer.Exit(ops.summarise(who, since, as_json=as_json))
-
-
-@ops.command("show")
-def ops_show(
-    run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
-    content: Annotated[
-        bool, typer.Option("--content", help="Also what it says; that is written down.")
-    ] = False,
-    url: Url = "",
-    user: OpsUser = "",
-    token: OpsToken = "",
-    as_json: AsJson = False,
-) -> None:
-    """Show one run step by step."""
-    from layover.desk.cli import ops
-
-    who = _operator(url, user, token)
-    raise typer.Exit(ops.show(who, run_id, content=content, as_json=as_json))
-
-
-@ops.command("cancel")
-def ops_cancel(
-    run_ids: RunIds, reason: Why, url: Url = "", user: OpsUser = "", token: OpsToken = ""
-) -> None:
-    """Cancel runs of any users. Exits with 1 if one of them was refused."""
-    from layover.desk.cli import ops
-
-    raise typer.Exit(ops.act(_operator(url, user, token), "cancel", run_ids, reason))
-
-
-@ops.command("redrive")
-def ops_redrive(
-    run_ids: RunIds, reason: Why = "", url: Url = "", user: OpsUser = "", token: OpsToken = ""
-) -> None:
-    """Drive runs of any users on in fresh executions. Exits with 1 if one of them was refused."""
-    from layover.desk.cli import ops
-
-    raise typer.Exit(ops.act(_operator(url, user, token), "redrive", run_ids, reason))
-
-
-@ops.command("deny")
-def ops_deny(
-    run_ids: RunIds, reason: Why, url: Url = "", user: OpsUser = "", token: OpsToken = ""
-) -> None:
-    """Deny all calls that wait in runs of any users. Exits with 1 if one of them was refused."""
-    from layover.desk.cli import ops
-
-    raise typer.Exit(ops.act(_operator(url, user, token), "deny", run_ids, reason))
 
 
 @app.command()
@@ -549,7 +433,7 @@ def login(
     """Sign in to a deployment with a browser; later commands use its newest sign-in."""
     from layover.desk.cli import login
 
-    raise typer.Exit(login.login(url, _tokens(), port))
+    raise typer.Exit(login.login(url, saved_tokens(), port))
 
 
 @app.command()
@@ -625,13 +509,13 @@ def doctor(
             stage,
             send or (),
             user=user,
-            console=f"{url or _tokens().last() or here.local_url()}/",
+            console=f"{url or saved_tokens().last() or here.local_url()}/",
         )
         raise typer.Exit(code)
     code = doctor.main(
         url,
         user,
-        _tokens(),
+        saved_tokens(),
         agent,
         run=run,
         local=here.local_url(),
@@ -639,22 +523,6 @@ def doctor(
         stage=stage,
     )
     raise typer.Exit(code)
-
-
-def _caller(url: str, user: str, token: str, *, scopes: str = "") -> Callable[[], tuple[str, str]]:
-    """Return who asks. `scopes`: those of a name on this machine."""
-    from layover.desk.cli import here, tokens
-
-    if user and token:
-        raise typer.BadParameter("say who asks: either --user NAME or --token TOKEN")
-    name = f"{user};scopes={scopes}" if user and scopes else user
-    return partial(tokens.caller, url, name, token=token, tokens=_tokens(), local=here.local_url())
-
-
-def _tokens() -> Any:
-    from layover.desk.cli import tokens
-
-    return tokens.TokenFile(Path(typer.get_app_dir("layover")))
 
 
 @app.command()

@@ -53,8 +53,8 @@ def add(
     groups = tuple(dict.fromkeys(groups))
     at = project.settings.deploy if project is not None else DeploySettings()
     try:
-        name = _prefix_of(at.stage if stage is None else stage, project)
-        url = _add(email, name, client or _client_at(at), groups)
+        name = prefix_of(at.stage if stage is None else stage, project)
+        url = _add(email, name, client or client_at(at), groups)
     except (NoCredentialsError, NoRegionError) as error:
         raise NotDone(_without(error)) from error
     except BotoCoreError as error:
@@ -75,7 +75,7 @@ def add(
 def _add(email: str, name: str, client: Client, groups: Sequence[str]) -> str | None:
     """Return where a new user signs in; None for one who is there already. Nothing is made if a group is not
     there. `name`: of the system (`shop-prod`)."""
-    region, pool, url = _pool(name, client("cloudformation"))
+    region, pool, url = pool_of(name, client("cloudformation"))
     cognito = client("cognito-idp", region_name=region)
     if groups:
         _check_groups(groups, pool, cognito)
@@ -129,7 +129,8 @@ def _without(error: Exception) -> str:
     )
 
 
-def _prefix_of(stage: str, project: Project | None) -> str:
+def prefix_of(stage: str, project: Project | None) -> str:
+    """Return the name of a stage's system. Raises NotDone."""
     try:
         root = None if project is None else project.root
         return Settings.from_context({"stage": stage}, root=root).prefix
@@ -137,7 +138,7 @@ def _prefix_of(stage: str, project: Project | None) -> str:
         raise NotDone(str(error)) from error
 
 
-def _pool(name: str, cloudformation: Any) -> tuple[str, str, str]:
+def pool_of(name: str, cloudformation: Any) -> tuple[str, str, str]:
     """Return region and id of the system's user pool, and the URL of its API. Raises NotDone."""
     deployed = find(name, cloudformation)
     if deployed is None:
@@ -152,7 +153,7 @@ def _pool(name: str, cloudformation: Any) -> tuple[str, str, str]:
     return match[1], match[2], deployed.outputs["ApiUrl"]
 
 
-def _client_at(deploy: DeploySettings) -> Client:
+def client_at(deploy: DeploySettings) -> Client:
     """Return `client` of a session where the project is deployed. Raises botocore's errors."""
     import boto3
 

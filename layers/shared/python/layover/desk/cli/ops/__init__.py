@@ -1,0 +1,1 @@
+"""`layover ops`: what operators do, from the command line."""

@@ -1,0 +1,391 @@
+"""`layover ops` against the API: what it prints, what it asks first, and what it leaves undone."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.api.at_url import at_url
+from layover import Agent, tool
+from layover.adapters.journal.allowance import TableAllowance
+from layover.adapters.journal.journal import table_journal
+from layover.desk.cli.client import Api, ApiError
+from layover.desk.cli.ops.asking import moment_of
+from layover.desk.cli.ops.audit import Request, audit
+from layover.desk.cli.ops.tail import Watch, tail
+from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import ScriptedModel
+from layover.inmemory.table import InMemoryTable
+from layover.testing import call, fail, say
+from support.commands import Ended
+from support.commands import call as run_command
+from support.worlds.driven import Driven
+
+WORD = "zebrawort"
+"""Stands in every text that somebody said."""
+REFUSAL = fail(f"{WORD}: no", status=401)
+
+
+@tool(needs_approval=True)
+def refund(order_id: str, amount: float) -> str:
+    """Pay back."""
+    return f"{order_id}: {amount}"
+
+
+SUPPORT = Agent(name="support", instructions="Help with zebras.", tools=[refund])
+
+
+class Switchable(Driven):
+    """With a switch: it is an item of the journal's table."""
+
+    def restart(self) -> None:
+        super().restart()
+        table = InMemoryTable()
+        journal = table_journal(table, InMemoryBlobs(), self.clock)
+        allowance = TableAllowance(table, self.clock)
+        self._runtime = replace(self._runtime, journal=journal, allowance=allowance)
+
+
+class Desk:
+    """An operator's terminal, and a system with the users ann and bob. `script`: what models answer next."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.script: list[Any] = []
+        self.world = Switchable(SUPPORT, model=ScriptedModel(lambda _: self.script.pop(0)))
+        self.url = ""
+
+    def ops(self, *words: str, user: str = "olga") -> Ended:
+        """Run a command of operators as this user of the machine."""
+        self.world.clock.advance(timedelta(seconds=1))
+        at = ("--url", self.url, "--user", user)
+        return run_command(self.folder, "ops", *words, *at, without=("LAYOVER_TOKEN",))
+
+    def api(self, user: str = "ann") -> Api:
+        return Api(self.url, f"dev:{user}")
+
+    def run(self, *script: Any, user: str = "ann", text: str = f"my {WORD}") -> str:
+        """The id of a run with these answers, once it waits or is over."""
+        self.script = [*script]
+        api = self.api(user)
+        thread = api.post("/threads", agent="support")["id"]
+        return str(api.post(f"/threads/{thread}/runs", input=text)["id"])
+
+    def waiting(self, user: str = "ann") -> str:
+        return self.run(call("refund", order_id=WORD, amount=1), say("done"), user=user)
+
+    def said(self, *words: str) -> str:
+        """What a command prints that has to succeed."""
+        told = self.ops(*words)
+        assert (told.returncode, told.stderr) == (0, "")
+        return told.stdout
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    with at_url(made.world) as url:
+        made.url = url
+        yield made
+    made.world.close()
+
+
+# The switch
+
+
+def test_stop_needs_a_reason(desk: Desk) -> None:
+    assert desk.ops("stop").returncode == 2
+    assert "nothing is stopped" in desk.said("limits")
+
+
+def test_who_is_no_operator_turns_no_switch(desk: Desk) -> None:
+    with pytest.raises(ApiError) as refused:
+        desk.api("ann").put("/operate/switch", reason="x")
+    assert refused.value.status == 403
+    assert "nothing is stopped" in desk.said("limits")
+
+
+def test_nothing_begins_between_stop_and_start(desk: Desk) -> None:
+    stopped = desk.said("stop", "--reason", "the provider is away")
+    assert "by olga: the provider is away" in stopped
+    with pytest.raises(ApiError) as refused:
+        desk.run(say("hello"))
+    assert refused.value.status == 503
+    assert desk.said("start") == "nothing is stopped\n"
+    desk.world.clock.advance(timedelta(seconds=6))
+    run_id = desk.run(say("hello"))
+    assert desk.api().get(f"/runs/{run_id}")["status"] == "success"
+
+
+def test_second_stop_leaves_the_first_ones_author_and_reason(desk: Desk) -> None:
+    desk.said("stop", "--reason", "first")
+    told = desk.ops("stop", "--reason", "second", user="oscar")
+    assert "by olga: first" in told.stdout
+
+
+def test_stop_and_start_are_in_the_audit(desk: Desk) -> None:
+    desk.said("stop", "--reason", "outage")
+    desk.said("start")
+    lines = desk.said("audit", "--operations").splitlines()
+    assert [line.split("  ")[1] for line in lines] == [
+        "stop by olga: done: outage",
+        "start by olga: done",
+    ]
+
+
+# Limits
+
+
+def test_limits_name_what_a_user_has_used(desk: Desk) -> None:
+    assert "days have no limit" in desk.said("limits", "--owner", "ann")
+    desk.world.set(daily_tokens=1_000, runs_per_minute=5)
+    told = desk.said("limits", "--owner", "ann")
+    assert "tokens of a user and day: 1000\n" in told
+    assert "US dollars of a user and day: no limit\n" in told
+    assert "runs of a user in a minute: 5\n" in told
+    assert "ann today: 0 tokens" in told
+
+
+# Erasing
+
+
+def test_nobody_is_erased_without_an_answer(desk: Desk) -> None:
+    run_id = desk.run(say("hello"))
+    told = desk.ops("erase", "ann", "--reason", "asked for")
+    assert told.returncode == 2
+    assert "add --yes" in told.stderr
+    assert desk.api().get(f"/runs/{run_id}")["status"] == "success"
+
+
+def test_erased_user_has_nothing_left_and_others_keep_theirs(desk: Desk) -> None:
+    anns, bobs = desk.run(say("hello")), desk.run(say("hello"), user="bob")
+    assert desk.said("erase", "ann", "--reason", "asked for", "--yes").startswith("ann: what was")
+    with pytest.raises(ApiError) as gone:
+        desk.api().get(f"/runs/{anns}")
+    assert gone.value.status == 404
+    assert desk.api("bob").get(f"/runs/{bobs}")["status"] == "success"
+    assert "erase by olga: done, ann: asked for" in desk.said("audit", "--operations")
+
+
+def test_user_who_is_not_there_is_answered_as_one_who_is(desk: Desk) -> None:
+    desk.run(say("hello"))
+    known = desk.said("erase", "ann", "--reason", "x", "--yes")
+    unknown = desk.said("erase", "nobody", "--reason", "x", "--yes")
+    assert known.partition(" until ")[0][len("ann") :] == unknown.partition(" until ")[0][6:]
+
+
+# Redriving
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "name runs, or say which failed"),
+        (("--error", "RateLimitError"), "with --since 2h"),
+        (("--since", "2h"), "--error TYPE or --agent NAME"),
+        (("run_1", "--error", "RateLimitError"), "not both"),
+    ],
+)
+def test_redrive_that_names_too_little_or_too_much_is_refused(
+    desk: Desk, words: tuple[str, ...], problem: str
+) -> None:
+    told = desk.ops("redrive", *words)
+    assert told.returncode == 2
+    assert problem in told.stderr
+
+
+def test_redrive_by_error_says_how_many_and_does_nothing_without_an_answer(desk: Desk) -> None:
+    runs = [desk.run(REFUSAL), desk.run(REFUSAL, user="bob")]
+    kind = str(desk.api().get(f"/runs/{runs[0]}")["error"]["type"])
+    told = desk.ops("redrive", "--error", kind, "--since", "2026-01-01T00:00:00Z")
+    assert told.returncode == 2
+    assert f"     2  {kind}  support" in told.stdout
+    assert "2 runs, accepted from 2026-01-01T" in told.stdout
+    assert "add --yes" in told.stderr
+    assert "no such rows" in desk.said("audit", "--operations")
+
+
+def test_redrive_by_error_names_what_became_of_each(desk: Desk) -> None:
+    runs = {desk.run(REFUSAL), desk.run(REFUSAL, user="bob")}
+    desk.run(say("hello"))
+    kind = str(desk.api().get(f"/runs/{min(runs)}")["error"]["type"])
+    since = ("--since", "2026-01-01T00:00:00Z")
+    told = desk.ops("redrive", "--error", kind, *since, "--yes", "--reason", "mended")
+    named = told.stdout + told.stderr
+    assert {run_id for run_id in runs if run_id in named} == runs
+    rows = desk.said("audit", "--operations", "--kind", "redrive").splitlines()
+    assert len(rows) == 2
+    assert all(row.endswith(": mended") for row in rows)
+    assert desk.said("redrive", "--error", "NoSuchError", *since) == "no such runs failed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2h", "2026-11-30T06:00:00Z"),
+        ("90s", "2026-11-30T07:58:30Z"),
+        ("7d", "2026-11-23T08:00:00Z"),
+        ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z"),
+    ],
+)
+def test_moment_is_a_time_or_how_long_ago(text: str, moment: str) -> None:
+    assert moment_of(text, datetime(2026, 11, 30, 8, tzinfo=UTC)) == moment
+
+
+# What a run says
+
+
+def test_step_is_content(desk: Desk) -> None:
+    told = desk.ops("show", "run_1", "--step", "1")
+    assert told.returncode == 2
+    assert "add --content" in told.stderr
+
+
+def test_run_is_shown_without_words(desk: Desk) -> None:
+    run_id = desk.waiting()
+    told = desk.said("show", run_id)
+    assert "step 1: support, " in told
+    assert "refund: waiting" in told
+    assert WORD not in told
+
+
+def test_failed_run_says_what_it_was_asked_and_why_it_failed(desk: Desk) -> None:
+    run_id = desk.run(REFUSAL)
+    told = desk.said("show", run_id, "--content")
+    assert f"--- user\nmy {WORD}\n" in told
+    assert "--- error " in told
+    assert "the prompt of step 1 to " in told
+    assert "what its first step would be sent now" in told
+    assert "--- system\nHelp with zebras." in told
+
+
+def test_content_has_prompt_reply_and_tools(desk: Desk) -> None:
+    run_id = desk.waiting()
+    told = desk.said("show", run_id, "--content")
+    assert f'"order_id": "{WORD}"' in told
+    assert ", as it was sent\n--- system\nHelp with zebras.\n--- user\n" in told
+    assert "--- tools: refund\n" in told
+    read = [row for row in desk.said("audit", "--operations").splitlines() if "read by" in row]
+    assert len(read) == 2
+
+
+def test_prompt_of_an_earlier_step_is_shown_by_its_number(desk: Desk) -> None:
+    run_id = desk.waiting()
+    desk.said("deny", run_id, "--reason", "no")
+    told = json.loads(desk.said("show", run_id, "--content", "--step", "1", "--json"))
+    assert [m["role"] for m in told["prompt"]["prompt"]["messages"]] == ["user"]
+    told = json.loads(desk.said("show", run_id, "--content", "--json"))
+    assert [m["role"] for m in told["prompt"]["prompt"]["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
+    assert told["prompt"]["as_sent"]
+    missing = desk.ops("show", run_id, "--content", "--step", "9")
+    assert missing.returncode == 1
+    assert "the run has 2 steps" in missing.stderr
+
+
+# The audit
+
+
+def test_decisions_are_filtered_and_say_what_was_changed(desk: Desk) -> None:
+    plain, changed = desk.waiting(), desk.waiting(user="bob")
+    for run_id, user, more in ((plain, "ann", {}), (changed, "bob", {"args": {"amount": 2}})):
+        api = desk.api(user)
+        [wait] = api.get(f"/runs/{run_id}")["pending"]
+        args: Any = {"args": {**wait["args"], **more["args"]}} if more else {}
+        url = f"/runs/{run_id}/tool-calls/{wait['tool_call_id']}/approve"
+        desk.script = [say("done")]
+        api.post(url, attempt=1, **args)
+    lines = desk.said("audit").splitlines()
+    assert len(lines) == 2
+    assert "refund: approved by ann (api)" in lines[0]
+    assert "refund: approved with changes by bob (api)" in lines[1]
+    assert desk.said("audit", "--by", "bob") == f"{lines[1]}\n"
+    assert desk.said("audit", "--tool", "look_up") == "no such rows\n"
+    rows = [json.loads(line) for line in desk.said("audit", "--json").splitlines()]
+    assert [row["changed"] for row in rows] == [False, True]
+
+
+def test_export_has_names_and_no_formula(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    run_id = desk.waiting()
+    desk.said("deny", run_id, "--reason", "=HYPERLINK(1)")
+    request = Request(book="decisions", days={}, only={}, form="csv")
+    names = {"ann": "ann@example.com"}
+    who = (desk.url, "dev:olga;scopes=audit")
+    assert audit(lambda: who, request, lambda user: names.get(user, user)) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.startswith("decided_at,decision,changed,")
+    assert "ann@example.com" in row
+    assert ",'=HYPERLINK(1)," in row
+
+
+def test_audit_is_printed_one_way(desk: Desk) -> None:
+    assert desk.ops("audit", "--csv", "--json").returncode == 2
+
+
+def test_who_is_no_auditor_reads_no_audit(desk: Desk) -> None:
+    request = Request(book="decisions", days={}, only={})
+    assert audit(lambda: (desk.url, "dev:ann"), request) == 1
+
+
+# Following
+
+
+def watch(desk: Desk) -> Watch:
+    token = "dev:olga;scopes=operate"
+    return Watch(lambda: Api(desk.url, token), {}, desk.world.clock.now)
+
+
+def test_each_change_of_a_run_is_told_once(desk: Desk) -> None:
+    before = desk.waiting()
+    watching = watch(desk)
+    assert [run["id"] for run in watching.begin(10, failed=False)] == [before]
+    assert watching.look() == []
+    desk.script = [say("done")]
+    desk.said("deny", before, "--reason", "no")
+    after = desk.run(REFUSAL, user="bob")
+    told = {(run["id"], run["status"]) for run in watching.look()}
+    assert told == {(before, "success"), (after, "failed")}
+    assert watching.look() == []
+
+
+def test_run_that_was_erased_is_not_told_of(desk: Desk) -> None:
+    desk.waiting()
+    watching = watch(desk)
+    watching.begin(10, failed=False)
+    desk.said("erase", "ann", "--reason", "x", "--yes")
+    assert watching.look() == []
+
+
+def test_tail_prints_failures_only_and_outlives_a_deployment_that_does_not_answer(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.run(say("hello"))
+    failed: list[str] = []
+    turns = iter(("away", "fail", "end"))
+
+    def sleep(_: float) -> None:
+        turn = next(turns)
+        if turn == "end":
+            raise KeyboardInterrupt
+        if turn == "fail":
+            failed.append(desk.run(REFUSAL))
+
+    def who() -> tuple[str, str]:
+        url = "http://127.0.0.1:9" if asked and not failed else desk.url
+        asked.append(url)
+        return url, "dev:olga;scopes=operate"
+
+    asked: list[str] = []
+    assert tail(who, {}, 10, failed=True, sleep=sleep, now=desk.world.clock.now) == 0
+    told = capsys.readouterr()
+    assert "asked again" in told.err
+    [line] = told.out.splitlines()
+    assert f"failed    {failed[0]}" in line
+    assert line[19] == "Z"
