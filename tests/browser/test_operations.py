@@ -86,7 +86,8 @@ def summary_json(**more: Any) -> Json:
         for status, count in counts
     ]
     wait = {"run_id": f"run_{7:026d}", "owner": "ann", "agent": "support", "waiting_since": AT}
-    error = {"error": "RateLimitError", "count": 8, "newest_run_id": f"run_{8:026d}"}
+    error = {"error": "RateLimitError", "provider": "openai", "count": 8}
+    error |= {"newest_run_id": f"run_{8:026d}"}
     spent = {"agent": "support", "runs": 120, "tokens": 64_000, "cost_usd": "1.25", "unpriced": 2}
     hours = [
         {"at": f"2026-01-01T{hour:02}:00:00Z", "status": status, "count": count}
@@ -407,6 +408,26 @@ def test_reading_what_a_run_says_is_announced_and_written_down_once(
     assert readings() == ["read"]
 
 
+def test_prompt_of_a_step_is_shown_with_whether_it_is_the_one_that_was_sent(
+    enter: Enter, brain: Brain, system: System
+) -> None:
+    olga, ann = operator(enter, "operate,read-content,audit"), enter().sign_in()
+    order = asks(ann, brain)
+    page = of(olga, ann, 1)
+    page.locator(".runs tbody a").click()
+    choice = page.get_by_label("Step", exact=True)
+    choice.select_option("1")
+    olga.button("Show the prompt", page).click()
+    sent = page.get_by_role("region", name="What the model was sent")
+    sent.get_by_text("It is as it was sent.").wait_for()
+    assert order in sent.inner_text()
+    olga.picture("operated-prompt", page)
+    choice.select_option("2")
+    assert sent.count() == 0
+    olga.button("Show the prompt", page).click()
+    sent.get_by_text("It may not be as it was sent: this step has no reply").wait_for()
+
+
 def test_place_shows_for_a_group_whose_name_only_the_api_knows(modules: Page) -> None:
     found = modules.evaluate(
         """async () => {
@@ -512,6 +533,8 @@ def test_every_state_is_clean_to_axe_and_fits(
     states["run"].locator(".runs tbody a").click()
     olga.button("Read what it says", states["run"]).click()
     states["run"].locator(".content").wait_for()
+    olga.button("Show the prompt", states["run"]).click()
+    states["run"].get_by_role("region", name="What the model was sent").wait_for()
     states["gone"] = olga.tab("#/operations/run_none")
     olga.sees("There is no such run", states["gone"])
     failed = run_json(2, status="failed", error="RateLimitError", waiting_since=None)

@@ -134,11 +134,11 @@ export function shown(value) {
 /** A value as a person decides by it. */
 export const decidable = (value) => (typeof value === "string" ? show(value) : showJson(toJson(value, 2)));
 
-/** A short time for lists, with a long one as its title. `exact`: with the hour, also of another day. */
-export function Time({ at, exact }) {
+/** A short time for lists, with a long one as its title. `exact`: with the hour, also of another day; `seconds`: with them. */
+export function Time({ at, exact, seconds }) {
   const date = new Date(at);
   const today = date.toDateString() === new Date().toDateString();
-  const hour = today || exact ? { hour: "2-digit", minute: "2-digit" } : {};
+  const hour = today || exact ? { hour: "2-digit", minute: "2-digit", ...(seconds ? { second: "2-digit" } : {}) } : {};
   const short = today ? hour : { day: "numeric", month: "short", ...hour };
   return html`<time dateTime=${at} title=${date.toLocaleString()}>${new Intl.DateTimeFormat(undefined, short).format(date)}</time>`;
 }

@@ -50,12 +50,12 @@ export function OperatedRun({ runId, mayRead }) {
       <${Outcomes} done=${done} onClose=${() => { setDone(null); document.getElementById("main")?.focus(); }} />
       ${!ENDED.includes(run.status) && html`<section aria-label=${S.operated.act}><${Operate} ids=${[run.id]} onDone=${(outcome) => { setDone(outcome); found.reload(); }} /></section>`}
       <h2>${S.timeline.title}</h2><${Steps} run=${run} />
-      ${mayRead && html`<${Said} runId=${run.id} />`}`}
+      ${mayRead && html`<${Said} runId=${run.id} /><${StepPrompt} run=${run} />`}`}
   </${Main}>`;
 }
 
 function RunFacts({ run }) {
-  const at = (moment) => moment && html`<${Time} at=${moment} exact />`;
+  const at = (moment) => moment && html`<${Time} at=${moment} exact seconds />`;
   const rows = {
     agent: run.agent, owner: run.owner, thread: html`<code>${run.thread_id}</code>`, accepted: at(run.created_at), updated: at(run.updated_at), waits: at(run.waiting_since),
     ended: run.finish_reason, model: run.model, calls: S.operated.counted(run.steps, run.calls), tokens: tokens(run.usage.total_tokens), cost: run.usage.total_tokens ? money(run.usage.cost_usd) : "",
@@ -109,7 +109,7 @@ function Steps({ run }) {
   const { place, work, waited } = scaleOf(all);
   const bar = (spans) => html`<svg class="span-bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="6" rx="1" />${spans.map((span, n) => html`<rect key=${n} class=${`${span.kind}${span.failed ? " failed" : ""}`} x=${place(span.from) * 100} height="6" width=${Math.max(0.6, (place(span.to) - place(span.from)) * 100)} />`)}</svg>`;
   return html`<div class="timeline"><dl class="figures"><div><dt>${S.timeline.work}</dt><dd>${duration(work)}</dd></div><div><dt>${S.timeline.waited}</dt><dd>${duration(waited)}</dd></div></dl>
-    <ol class="spans steps">${parts.map((part, n) => html`<li key=${n} class=${part.step.parent_call ? "below" : ""}><span class="span-name"><strong>${S.timeline.step(part.step.n)}</strong> ${part.step.agent}</span><span class="quiet small"><${Time} at=${part.step.at} exact /></span>
+    <ol class="spans steps">${parts.map((part, n) => html`<li key=${n} class=${part.step.parent_call ? "below" : ""}><span class="span-name"><strong>${S.timeline.step(part.step.n)}</strong> ${part.step.agent}</span><span class="quiet small"><${Time} at=${part.step.at} exact seconds /></span>
       <span class="quiet small notes">${aboutStep(part)}</span><${Notes} notes=${notesOfStep(part.step)} />${bar(part.spans)}
       ${part.calls.length > 0 && html`<ul class="spans">${part.calls.map((each, m) => html`<li key=${m}><code class="span-name">${each.call.tool_name || S.operated.madeUp}</code><span class="quiet small">${aboutCall(each)}</span><${Notes} notes=${notesOfCall(each.call)} />${each.spans.length > 0 && bar(each.spans)}</li>`)}</ul>`}</li>`)}</ol>
     ${waited > 0 && html`<p class="quiet small">${S.timeline.note}</p>`}</div>`;
@@ -134,4 +134,35 @@ function Content({ content }) {
     ${unseen.map((each) => html`<section key=${each.tool_call_id} class="call waiting" aria-label=${each.tool_name}><p class="call-head"><code>${each.tool_name}</code> <span class="state small">${S.call.waiting}</span></p><${Facts} values=${each.kind === "approval" ? each.args : each.payload} /></section>`)}
     ${content.output != null && html`<p class="label">${S.chat.output}</p><pre tabindex="0"><code>${shown(content.output)}</code></pre>`}
     ${content.error && html`<p class="wrong">${content.error.type}: ${content.error.message}</p>`}</section>`;
+}
+
+/** What the model of a step was sent, once it is asked for: each reading is written down. */
+function StepPrompt({ run }) {
+  const made = run.timeline.filter((step) => !step.parent_call).length;
+  const last = Math.max(1, run.status === "success" ? made : made + 1);
+  const [number, setNumber] = useState(last);
+  const [sent, setSent] = useState(null);
+  const action = useAction();
+  const read = (event) => {
+    event.preventDefault();
+    action.run(async () => setSent(await get(`/operate/runs/${id(run.id)}/steps/${number}`)));
+  };
+  return html`<h2>${S.prompt.title}</h2><p class="quiet small">${S.prompt.lead}</p>
+    <form class="actions" onSubmit=${read}><label class="small" for="prompt-step">${S.prompt.step}</label>
+      <select id="prompt-step" value=${number} onChange=${(e) => { setNumber(Number(e.currentTarget.value)); setSent(null); }}>${Array.from({ length: last }, (_, n) => n + 1).map((n) => html`<option key=${n} value=${n}>${n > made ? S.prompt.next(n) : n}</option>`)}</select>
+      <button type="submit" disabled=${action.busy}>${S.prompt.read}</button></form>
+    <${Trouble} error=${action.error} />
+    ${sent && html`<${SentPrompt} sent=${sent} />`}`;
+}
+
+const textOfPart = (part) => (part.type === "text" ? part.text : shown(part.type === "tool_result" ? part.result : part));
+
+function SentPrompt({ sent }) {
+  const { prompt } = sent;
+  if (!prompt) return html`<p role="status">${S.prompt.none(sent.problem)}</p>`;
+  const block = (label, text, key) => html`<div key=${key}><p class="label">${label}</p><pre tabindex="0"><code>${text}</code></pre></div>`;
+  return html`<section class="card content" aria-label=${S.prompt.title}><p class="small" role="status"><code>${prompt.model}</code> ${sent.as_sent ? S.prompt.same : S.prompt.other(sent.problem)}</p>
+    ${prompt.system && block(S.prompt.system, prompt.system, "system")}
+    ${prompt.messages.map((message, n) => block(S.prompt.roles[message.role] || message.role, message.content.map(textOfPart).join("\n"), n))}
+    ${prompt.tools.length > 0 && block(S.prompt.tools, prompt.tools.map((tool) => tool.name).join("\n"), "tools")}</section>`;
 }

@@ -82,7 +82,7 @@ export function Operations({ query, agents }) {
     ${summary.loading && !summary.value && html`<${Loading} />`}
     ${summary.value && html`<${Summary} summary=${summary.value} wishes=${days ? { days } : {}} />`}
     <h2 id="runs">${S.operations.runs}</h2>
-    <${RunFilters} wishes=${wishes} agents=${[...new Set([...agents.map((each) => each.name), ...(summary.value?.runs || []).map((each) => each.agent)])].sort()} errors=${(summary.value?.errors || []).map((each) => each.error)} />
+    <${RunFilters} wishes=${wishes} agents=${[...new Set([...agents.map((each) => each.name), ...(summary.value?.runs || []).map((each) => each.agent)])].sort()} errors=${[...new Set((summary.value?.errors || []).map((each) => each.error))]} />
     <${Trouble} error=${runs.error} retry=${runs.reload} />
     <${Outcomes} done=${done} onClose=${() => { setDone(null); document.getElementById("main")?.focus(); }} />
     ${picked.length > 0 && html`<section class="card several" aria-label=${S.operations.several}><p class="small"><span role="status">${S.inbox.chosen(picked.length)}</span> <button type="button" class="plain" onClick=${() => choose(picked, false)}>${S.inbox.clear}</button></p>
@@ -101,12 +101,12 @@ function Summary({ summary, wishes }) {
   const countOf = (status) => runs.filter((each) => each.status === status).reduce((sum, each) => sum + each.count, 0);
   const to = (more) => operationsAddress({ ...wishes, ...more });
   return html`<dl class="figures">${STATES.map((status) => html`<div key=${status}><dt>${S.operations.statuses[status]}</dt><dd><a href=${to({ status })}>${tokens(countOf(status))}</a></dd></div>`)}</dl>
-    <p class="quiet small">${S.operations.at} <${Time} at=${summary.at} exact />. ${S.operations.counted} <${Time} at=${summary.since} exact />.${!summary.complete && html` <strong>${S.operations.incomplete}</strong>`}</p>
+    <p class="quiet small">${S.operations.at} <${Time} at=${summary.at} exact seconds />. ${S.operations.counted} <${Time} at=${summary.since} exact seconds />.${!summary.complete && html` <strong>${S.operations.incomplete}</strong>`}</p>
     ${summary.over_time.length > 0 && html`<${OverTime} summary=${summary} />`}
     <div class="summary">
       <section class="card" aria-labelledby="by-agent"><h2 id="by-agent">${S.operations.byAgent}</h2>${runs.length ? html`<${AgentBars} counts=${runs} to=${to} />` : html`<p class="quiet small">${S.operations.nothing}</p>`}</section>
-      <section class="card" aria-labelledby="oldest"><h2 id="oldest">${S.operations.oldest}</h2>${oldest ? html`<p><a href=${operatedAddress(oldest.run_id)}><code>${oldest.run_id}</code></a></p><p class="quiet small">${S.operations.waits(oldest.agent, oldest.owner)} <${Time} at=${oldest.waiting_since} exact /></p>` : html`<p class="quiet small">${S.operations.noWait}</p>`}</section>
-      <section class="card" aria-labelledby="failures"><h2 id="failures">${S.operations.failures}</h2>${errors.length ? html`<ul class="kinds">${errors.map((each) => html`<li key=${each.error}><a href=${to({ status: "failed", error: each.error })}>${each.error}</a> <strong>${tokens(each.count)}</strong> <a class="small" href=${operatedAddress(each.newest_run_id)} aria-label=${S.operations.newestOf(each.error)}>${S.operations.newest}</a></li>`)}</ul>` : html`<p class="quiet small">${S.operations.noFailure}</p>`}</section>
+      <section class="card" aria-labelledby="oldest"><h2 id="oldest">${S.operations.oldest}</h2>${oldest ? html`<p><a href=${operatedAddress(oldest.run_id)}><code>${oldest.run_id}</code></a></p><p class="quiet small">${S.operations.waits(oldest.agent, oldest.owner)} <${Time} at=${oldest.waiting_since} exact seconds /></p>` : html`<p class="quiet small">${S.operations.noWait}</p>`}</section>
+      <section class="card" aria-labelledby="failures"><h2 id="failures">${S.operations.failures}</h2>${errors.length ? html`<ul class="kinds">${errors.map((each) => html`<li key=${`${each.error} ${each.provider}`}><a href=${to({ status: "failed", error: each.error })}>${each.error}</a>${each.provider && html` <span class="quiet small">${each.provider}</span>`} <strong>${tokens(each.count)}</strong> <a class="small" href=${operatedAddress(each.newest_run_id)} aria-label=${S.operations.newestOf(each.error)}>${S.operations.newest}</a></li>`)}</ul>` : html`<p class="quiet small">${S.operations.noFailure}</p>`}</section>
       <section class="card" aria-labelledby="spent"><h2 id="spent">${S.operations.spent}</h2>${spent.length ? html`<table><thead><tr><th>${S.usage.agent}</th><th class="number">${S.operations.runs}</th><th class="number">${S.usage.tokens}</th><th class="number">${S.usage.cost}</th></tr></thead>
         <tbody>${spent.map((each) => html`<tr key=${each.agent}><td>${each.agent}</td><td class="number">${tokens(each.runs)}</td><td class="number">${tokens(each.tokens)}</td><td class="number">${each.unpriced > 0 && !Number(each.cost_usd) ? S.unpriced : money(each.cost_usd)}${each.unpriced > 0 && html`<span class="quiet small run-whose">${S.operations.unpriced(each.unpriced)}</span>`}</td></tr>`)}</tbody></table>` : html`<p class="quiet small">${S.operations.noSpend}</p>`}</section>
     </div>`;
@@ -184,8 +184,8 @@ function RunTable({ runs, chosen, choose }) {
     <tbody>${runs.map((run) => html`<tr key=${run.id} class=${chosen.has(run.id) ? "chosen" : ""}>
       <td><input type="checkbox" aria-label=${S.operations.pick(run.id)} checked=${chosen.has(run.id)} onChange=${(e) => choose([run.id], e.currentTarget.checked)} /></td>
       <td><a href=${operatedAddress(run.id)}><code>${run.id}</code></a><span class="quiet small run-whose">${S.operations.whose(run.agent, run.owner)}</span></td>
-      <td><${RunState} run=${run} /></td><td><${Time} at=${run.created_at} exact /></td>
-      <td class="wide-only">${run.waiting_since && html`<${Time} at=${run.waiting_since} exact />`}</td>
+      <td><${RunState} run=${run} /></td><td><${Time} at=${run.created_at} exact seconds /></td>
+      <td class="wide-only">${run.waiting_since && html`<${Time} at=${run.waiting_since} exact seconds />`}</td>
       <td class="number wide-only">${tokens(run.steps)}</td><td class="number wide-only">${tokens(run.usage.total_tokens)}</td><td class="number wide-only">${run.usage.total_tokens ? money(run.usage.cost_usd) : ""}</td></tr>`)}</tbody></table></div>`;
 }
 
