@@ -28,6 +28,7 @@ try:
         Profile,
         Region,
         Stage,
+        TakeOver,
         Url,
         Yes,
         saved_tokens,

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import singledispatchmethod
 from typing import Any
 
-from layover.clock import from_rfc3339
 from layover.desk.cli.chat.calls import MAX_SHOWN, count_line, preview, signature, vote_line
 from layover.desk.cli.chat.terminal import Terminal
 from layover.plugins.fronts.protocols import changes
@@ -132,8 +131,8 @@ class Answer:
     @show_change.register
     def _await_model(self, change: changes.ModelAwaited) -> None:
         event: Any = change.event
-        until = from_rfc3339(event.until).astimezone()
-        what = f"{event.provider} is away ({event.error}): it is asked again at {until:%H:%M:%S}"
+        at = f" at {event.until[:19]}Z" if isinstance(event.until, str) else ""
+        what = f"{event.provider} is away ({event.error}): it is asked again{at}"
         self._terminal.note(what, "yellow")
 
     @show_change.register

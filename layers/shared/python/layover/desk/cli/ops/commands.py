@@ -235,6 +235,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Print who decided what, or what operators did. Needs a token with `layover/audit`."""
+    from layover.desk.cli import here
     from layover.desk.cli.ops import audit as service
 
     if as_csv and as_json:
