@@ -15,7 +15,6 @@ from pydantic import (
     Field,
     Strict,
     Tag,
-    model_validator,
 )
 from pydantic_core import PydanticKnownError
 
@@ -421,28 +420,22 @@ class OperateOnWithReason(Body):
     reason: Annotated[Reason, Field(min_length=1)]
 
 
-class Redrive(Body):
-    """Runs of any users, by their ids, or failed ones by what they failed of and when they were accepted."""
+class RedriveRuns(Body):
+    """Runs of any users, each judged as its own request."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["ids"]}, {"required": ["error"]}]}
-    )
+    ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_REDRIVEN)]
+    reason: Reason | None = None
 
-    ids: Annotated[list[_RunId], Field(min_length=1, max_length=MAX_REDRIVEN)] | None = None
-    error: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+
+class RedriveFailed(Body):
+    """Runs of any users by what they failed of, and when they were accepted."""
+
+    error: Annotated[str, Field(min_length=1, max_length=256)]
     since: Moment | None = Field(
         default=None, description="Only those accepted at this time or later."
     )
     until: Moment | None = Field(default=None, description="Only those accepted before this time.")
     reason: Reason | None = None
-
-    @model_validator(mode="after")
-    def _names_runs(self) -> "Redrive":
-        if (self.ids is None) == (self.error is None):
-            raise ValueError("give either ids or the error of failed runs")
-        if self.ids is not None and (self.since or self.until):
-            raise ValueError("since and until go with error")
-        return self
 
 
 class StopAll(Body):

@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import Field
 
-from functions.api.bodies import EraseUser, OperateOnWithReason, Redrive, StopAll
+from functions.api.bodies import EraseUser, OperateOnWithReason, RedriveFailed, RedriveRuns, StopAll
 from functions.api.call import (
     Call,
     Cursor,
@@ -193,9 +193,9 @@ def cancel_runs(body: OperateOnWithReason) -> Response[str]:
     operation_id="redrive_any_runs",
     responses=_ITEMS,
 )
-def redrive_runs(body: Redrive) -> Response[str]:
-    if body.error is None:
-        return _act(OperationKind.REDRIVE, body.ids or [], body.reason)
+def redrive_runs(body: RedriveRuns | RedriveFailed) -> Response[str]:
+    if isinstance(body, RedriveRuns):
+        return _act(OperationKind.REDRIVE, body.ids, body.reason)
     only = RunFilter(Status.FAILED, error=body.error, since=body.since, until=body.until)
     results = _operator().act(redrive_failed, only, body.reason)
     return _answer_items(results.items())

@@ -11,8 +11,12 @@ import pytest
 
 from integration.api.kit import USE, Api
 from integration.api.test_auth import SHOP, named
-from layover.errors import RetryableError
+from layover.engine.progress import failed
+from layover.engine.state import RunState
+from layover.errors import RetryableError, RunFailed
 from layover.recovery.sweep import sweep
+from layover.runs.finish import end_even_unsaved
+from layover.runs.finish import thread_of as head_of
 from layover.values.decision import ApprovalRule
 from layover.values.deployment.access import READERS
 from layover.values.runs.run import (
@@ -601,3 +605,48 @@ def test_right_of_an_operator_is_granted_in_one_place() -> None:
     }
     # The second says which scope is missing.
     assert uses == {"deeds.py": 1, "call.py": 1}
+
+
+# Runs that failed
+
+
+def really_fail(api: Api, run_id: str) -> None:
+    """End the run as the engine does, with its events."""
+    runtime, failure = api.world.runtime, RunFailed("refused", type="RateLimitError")
+
+    async def end() -> None:
+        log = await api.world.journal.writers.seize(ANN, run_id)
+        assert log is not None
+        over = failed(failure, run_id)
+        await end_even_unsaved(runtime, log, RunState(log.snapshot), head_of(log), over)
+
+    api.do(end())
+
+
+def test_runs_that_failed_of_one_error_are_redriven_together(api: Api) -> None:
+    run_ids = [waiting(api) for _ in range(3)]
+    for run_id in run_ids[:2]:
+        really_fail(api, run_id)
+    answer = api.post("/operate/runs/redrive", {"error": "RateLimitError"}, scope=OPERATE)
+    assert {i["id"]: i["status"] for i in answer.json["items"]} == dict.fromkeys(run_ids[:2], 202)
+    assert api.get(f"/runs/{run_ids[0]}").json["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"ids": ["run_1"], "error": "RateLimitError"},
+        {"ids": ["run_1"], "since": "2026-01-01T00:00:00Z"},
+        {"since": "2026-01-01T00:00:00Z"},
+        {"error": ""},
+    ],
+)
+def test_redriving_takes_either_ids_or_an_error(api: Api, body: dict[str, Any]) -> None:
+    api.post("/operate/runs/redrive", body, scope=OPERATE).problem(422, "invalid-request")
+
+
+def test_a_failure_of_another_time_is_not_redriven(api: Api) -> None:
+    fail(api, waiting(api))
+    body = {"error": "RateLimitError", "until": "2020-01-01T00:00:00Z"}
+    assert api.post("/operate/runs/redrive", body, scope=OPERATE).json == {"items": []}
