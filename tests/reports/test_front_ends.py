@@ -1,13 +1,14 @@
 """Front ends: useChat of the AI SDK, AG-UI, EventSource and WebSockets; pages that are loaded again."""
 
 import json
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from functions.sockets.routes import answer as answer_socket
-from layover import Agent, tool
+from layover import Agent, Limits, tool
 from layover.inmemory.table import InMemoryTable
 from reports import Found, report
 from reports.kit import Json, Page, Provider, calls, delta, events, in_turn, page_of, said, user
@@ -133,7 +134,8 @@ def test_a_run_of_ag_ui_that_fails_ends_once() -> None:
     def broken(*_: Any) -> OddResponse:
         return OddResponse(200, "text/event-stream", [half], breaks=True)
 
-    with page_of(Agent("desk", model="m"), Provider(broken)) as page:
+    hasty = Agent("desk", model="m", limits=Limits(provider_patience=timedelta(0)))
+    with page_of(hasty, Provider(broken)) as page:
         kinds = [event["type"] for event in page.ag_ui(asked())]
     assert kinds.count("TEXT_MESSAGE_START") == kinds.count("TEXT_MESSAGE_END") > 0
     assert [kind for kind in kinds if kind in ("RUN_ERROR", "RUN_FINISHED")] == ["RUN_ERROR"]

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 
 import pytest
 
-from layover import Agent
+from layover import Agent, Limits
 from layover.plugins.models import http_chat
 from layover.values.message import ReasoningPart
 from layover.values.runs.run import Status
@@ -33,7 +34,7 @@ class NeverClosed(OddResponse):
 def asked(*answers: Said) -> Asked:
     """A thread whose provider gives these answers, the last of them for ever."""
     answer = Provider(lambda _, n: answers[min(n, len(answers)) - 1])
-    return Asked(Agent("desk", model="m"), answer)
+    return Asked(Agent("desk", model="m", limits=Limits(provider_patience=timedelta(0))), answer)
 
 
 def thoughts(run: Run) -> str:

@@ -31,6 +31,7 @@ from layover.adapters.journal.items.dynamodb import DynamoTable
 from layover.adapters.journal.leases import TableLeases
 from layover.adapters.journal.log.events import TableRunEvents
 from layover.adapters.journal.operations import TableOperations
+from layover.adapters.journal.outages import TableOutages
 from layover.adapters.journal.overview import TableOverview
 from layover.adapters.journal.runlog import TableRunLog
 from layover.adapters.journal.runs import TableRuns
@@ -124,6 +125,7 @@ from layover.ports import (
     NoSink,
     NoToolServers,
     NoTracing,
+    Outages,
     PressBook,
     RunEvents,
     RunLog,
@@ -217,6 +219,7 @@ own_models: tuple[type[Model], ...] = (OpenAIModel, OllamaModel)
 migrator: tuple[type[Migrator], ...] = (PostgresMigrations,)
 notes: tuple[type[NoteStore], ...] = (InMemoryNotes, PostgresNotes)
 operations: tuple[type[Operations], ...] = (TableOperations,)
+outages: tuple[type[Outages], ...] = (TableOutages,)
 overview: tuple[type[Overview], ...] = (TableOverview,)
 owners: tuple[type[Owners], ...] = (InMemoryThreads, PostgresOwners)
 personal: tuple[type[PersonalStore], ...] = (InMemoryPersonal, PostgresPersonal)

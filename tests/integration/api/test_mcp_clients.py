@@ -190,7 +190,7 @@ async def test_run_that_fails_is_an_error_with_its_reason(mode: str) -> None:
     async with world_of(fail("this model is gone", status=404)) as world, client(world, mode) as c:
         result = await c.call_tool("support", {"message": "Hello"})
     assert result.is_error is True
-    assert "this model is gone" in result.content[0].text
+    assert "The language model of this agent is not available." in result.content[0].text
 
 
 @pytest.mark.parametrize("mode", MODES)

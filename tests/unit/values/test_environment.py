@@ -10,6 +10,7 @@ DERIVED = {
     "access": "of the variables of sign-in",
     "entry_retention": "of days",
     "max_history": "Step Functions' limit, and no variable",
+    "provider_patience": "of seconds",
     "run_retention": "of days",
     "sweep_patience": "of seconds",
     "thread_retention": "of days",

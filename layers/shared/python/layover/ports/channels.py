@@ -107,7 +107,7 @@ class Outages(Protocol):
         """Keep an outage as it is now. False: it was changed since it was read."""
         ...
 
-    async def count(self, outage: "Outage", owner: str, run_id: str) -> bool:
+    async def count_run(self, outage: "Outage", owner: str, run_id: str) -> bool:
         """Keep an outage that has one more failure: this run's, which counts once. False as `keep`. Raises
         AlreadyCounted, NotFound."""
         ...

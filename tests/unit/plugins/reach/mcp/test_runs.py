@@ -49,7 +49,8 @@ async def find(server: ScriptedServer, **options: Any) -> tuple[Any, ScriptedMod
 def failure(result: Result) -> ErrorInfo:
     """Why a run failed."""
     assert result.error is not None
-    return result.error
+    assert result.error_detail is not None
+    return ErrorInfo(type=result.error.type, message=result.error_detail.message)
 
 
 def shown(model: ScriptedModel) -> str:

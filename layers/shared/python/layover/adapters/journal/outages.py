@@ -44,7 +44,7 @@ class TableOutages:
             return False
         return True
 
-    async def count(self, outage: Outage, owner: str, run_id: str) -> bool:
+    async def count_run(self, outage: Outage, owner: str, run_id: str) -> bool:
         """See `ports.channels.Outages`."""
         pk = Keys(owner).run(run_id)
         meta = await self._table.get(pk, META)

@@ -46,7 +46,7 @@ async def tell_of_failure(runtime: Runtime, owner: str, run_id: str, turns: Turn
             now = runtime.clock.now()
             read = await outages.get(id) or Outage.begin(*kind, at=now)
             counted = read.with_failure(run_id, now)
-            if await outages.count(counted, owner, run_id):
+            if await outages.count_run(counted, owner, run_id):
                 break
         else:
             raise RetryableError("an outage changes too fast to be counted", run_id=run_id)

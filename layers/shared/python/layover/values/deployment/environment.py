@@ -129,6 +129,9 @@ class Environment(BaseModel):
     service: str = Field(default="layover", alias="LAYOVER_SERVICE")
     """The name of this deployment in its account: a dimension of every metric, and part of every log line."""
     sweep_patience_s: float = Field(default=60, gt=0, alias="LAYOVER_SWEEP_PATIENCE_S")
+    provider_patience_s: float = Field(
+        default=3_600, ge=0, le=2_592_000, alias="LAYOVER_PROVIDER_PATIENCE_S"
+    )
     run_retention_days: int = Field(default=30, ge=1, alias="LAYOVER_RUN_RETENTION_DAYS")
     """Days after its end that a run's records are kept; the thread's messages stay in the database."""
     thread_retention_days: int | None = Field(
@@ -168,6 +171,7 @@ class Environment(BaseModel):
             "access": Access.model_validate(vars(self)),
             "origins": tuple(self.origins.split(",")) if self.origins else (),
             "sweep_patience": timedelta(seconds=self.sweep_patience_s),
+            "provider_patience": timedelta(seconds=self.provider_patience_s),
             "run_retention": timedelta(days=self.run_retention_days),
             "thread_retention": _days(self.thread_retention_days),
             "entry_retention": _days(self.entry_retention_days),
