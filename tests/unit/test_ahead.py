@@ -20,7 +20,7 @@ LEARNS = ("layover.plugins.memory.learns", "layover.plugins.memory.condenses")
 """The rooms of memory that a run needs once it is over, and no turn does."""
 MAX_LINES_OF_MEMORY = 3_820
 """The lines of memory that a turn imports; they may only fall."""
-LIMITS = {"api": (344, 45_230), "resume": (251, 34_060), "turn": (369, 47_520)}
+LIMITS = {"api": (346, 45_500), "resume": (252, 34_220), "turn": (371, 47_750)}
 """Modules of the package that are imported ahead, and their lines. They are a cold start's cost, and may only
 fall. One that has to rise is a line in its commit, with the reason."""
 ON_DEMAND = {"AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}

@@ -228,16 +228,16 @@ async def _accepted(counted: Counted, **options: Any) -> str:
 
 
 ACCEPT = Cost(122, 2, 7)
-PLAIN = {"accept": ACCEPT, "turn": Cost(1532, 7, 25)}
+PLAIN = {"accept": ACCEPT, "turn": Cost(1551, 7, 25)}
 APPROVED = {
     "accept": ACCEPT,
     "ask": Cost(901, 10, 21),
     "wait": Cost(68, 4, 4),
-    "decide": Cost(205, 5, 9),
+    "decide": Cost(209, 5, 9),
     "go on": Cost(1489, 25, 39),
 }
 WIRED = {"accept": ACCEPT, "turn": Cost(2600, 7, 25)}
-STREAMED = {"accept": ACCEPT, "turn": Cost(3269, 7, 25)}
+STREAMED = {"accept": ACCEPT, "turn": Cost(3302, 7, 25)}
 
 
 @pytest.mark.parametrize(
