@@ -86,6 +86,7 @@ async def test_a_row_says_who_decided_what_and_holds_no_arguments(world: Journal
         "reason": "fine",
         "via": "api",
         "args_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "changed": True,
         "requested_at": call.suspension.requested_at,
         "decided_at": world.clock.now(),
     }

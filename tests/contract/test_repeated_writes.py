@@ -34,7 +34,7 @@ from layover.values.grant import Consent, Grant
 from layover.values.lease import Lease, LeaseKind
 from layover.values.runs.debts import Debt, DebtKind
 from layover.values.runs.feedback import RunFeedback
-from layover.values.runs.operations import OperationKind, OperationOutcome, OperationRow
+from layover.values.runs.operations import OperationKind, OperationOutcome, OperationRow, Switch
 from layover.values.runs.usage import Usage
 from layover.values.socket import Claim as SocketClaim
 from layover.values.socket import Connection, Held, Subscription, Ticket
@@ -238,6 +238,17 @@ async def delivery(scene: Scene) -> None:
     assert sent.reference == "ref"
 
 
+async def switch(scene: Scene) -> None:
+    own, other = scene.journal.operations, scene.other.journal.operations
+    now = scene.clock.now()
+    mine, theirs = (Switch(stopped=True, by=by, reason="r", since=now) for by in ("ann", "bob"))
+    async with scene.between(lambda: other.stop(theirs)) as got:
+        stopped = await own.stop(mine)
+    assert (stopped, got) == (mine, [mine])
+    await own.start()
+    assert not (await own.switch()).stopped
+
+
 async def head(scene: Scene) -> None:
     heads, other = scene.journal.heads, scene.other.journal.heads
     made = await scene.world.thread()
@@ -393,8 +404,8 @@ async def erasure(scene: Scene) -> None:
 
 
 SCENES = [
-    *(press, grant, consent, allowance, lease, ticket, socket, delivery, head, writer, driver),
-    *(debt, saved, kept, next_look, due, operation, erasure),
+    *(press, grant, consent, allowance, lease, ticket, socket, delivery, switch, head, writer),
+    *(driver, debt, saved, kept, next_look, due, operation, erasure),
 ]
 
 

@@ -214,6 +214,7 @@ def test_redrive_by_error_names_what_became_of_each(desk: Desk) -> None:
     desk.run(say("hello"))
     kind = str(desk.api().get(f"/runs/{min(runs)}")["error"]["type"])
     since = ("--since", "2026-01-01T00:00:00Z")
+    desk.script = [say("It works again."), say("It works again.")]
     told = desk.ops("redrive", "--error", kind, *since, "--yes", "--reason", "mended")
     named = told.stdout + told.stderr
     assert {run_id for run_id in runs if run_id in named} == runs

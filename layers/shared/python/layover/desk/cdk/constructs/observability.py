@@ -149,7 +149,8 @@ class Observability(Construct):
     def _keep(self, name: str, alarm: cloudwatch.Alarm, metric: cloudwatch.IMetric) -> None:
         self.alarms[name] = alarm
         if isinstance(metric, cloudwatch.MathExpression):
-            self.alarm_metrics += len(metric.using_metrics)
+            # A query names none, and is billed for what it finds: at least one.
+            self.alarm_metrics += max(1, len(metric.using_metrics))
         else:
             self.alarm_metrics += 1
         if self._topic is not None:
