@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from layover.desk.cdk.settings import FUNCTIONS
-from layover.values.metrics import NAMESPACE, Metric
+from layover.engine.models.away import MAX_PAUSE_S
+from layover.values.metrics import END_LINE, NAMESPACE, PAUSE_LINE, Metric
 from support.aws.templates import Synthesized
 
 COSTS = Path(__file__).parents[2] / "docs" / "deploy" / "costs.md"
@@ -130,7 +131,7 @@ def test_share_of_failed_runs_is_an_alarm_for_the_worst_agent(vpc: Synthesized) 
 def test_metric_of_failed_runs_is_made_of_the_line_of_each_end(vpc: Synthesized) -> None:
     filters = [f for f in metric_filters(vpc) if transformation(f)["MetricName"] == "failed_share"]
     values = {(f["FilterPattern"], transformation(f)["MetricValue"]) for f in filters}
-    line = '$.message = "a run ended"'
+    line = f'$.message = "{END_LINE}"'
     assert values == {
         (f'{{ ({line}) && ($.status = "failed") }}', "1"),
         (f'{{ ({line}) && ($.status != "failed") }}', "0"),
@@ -141,6 +142,23 @@ def test_metric_of_failed_runs_is_made_of_the_line_of_each_end(vpc: Synthesized)
     # The names that the query groups by and asks for.
     keys = {each["Key"] for f in filters for each in transformation(f)["Dimensions"]}
     assert keys == {"service", "agent"}
+
+
+def test_long_wait_for_a_provider_is_an_alarm(vpc: Synthesized) -> None:
+    found = alarm(vpc, "ProviderAway")
+    (waits,) = [
+        f for f in metric_filters(vpc) if transformation(f)["MetricName"] == found["MetricName"]
+    ]
+    assert waits["FilterPattern"] == f'{{ $.message = "{PAUSE_LINE}" }}'
+    assert transformation(waits)["MetricValue"] == "$.wait_s"
+    assert transformation(waits)["Dimensions"] == [{"Key": "service", "Value": "$.service"}]
+    groups = vpc.of_type("AWS::Logs::LogGroup")
+    name = groups[waits["LogGroupName"]["Ref"]]["Properties"]["LogGroupName"]
+    assert name == "/aws/lambda/layover-test-turn"
+    assert (found["Statistic"], found["Threshold"]) == ("Maximum", 300)
+    # One run that waits keeps it red: it logs a line behind each pause.
+    assert found["Period"] > MAX_PAUSE_S * 1.25
+    assert found["TreatMissingData"] == "notBreaching"
 
 
 def test_age_of_the_oldest_approval_is_the_metric_that_the_sweeper_counts(vpc: Synthesized) -> None:

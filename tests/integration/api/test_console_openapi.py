@@ -117,10 +117,15 @@ def operation(document: Json, use: Use) -> Json:
 
 
 def body_of(document: Json, described: Json) -> set[str]:
-    """Fields of a request's body."""
+    """Fields of a request's body, of all forms that it may have."""
     content = described["requestBody"]["content"]["application/json"]["schema"]
-    name = str(content.get("$ref", "")).rpartition("/")[2]
-    return set(document["components"]["schemas"].get(name, content)["properties"])
+    forms = content.get("oneOf") or content.get("anyOf") or [content]
+    return {field for each in forms for field in _fields(document, each)}
+
+
+def _fields(document: Json, schema: Json) -> set[str]:
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    return set(document["components"]["schemas"].get(name, schema)["properties"])
 
 
 def words(document: Any) -> set[str]:

@@ -46,6 +46,7 @@ FORMS: dict[str, dict[str, str]] = {
         "log_level": "WARNING",
         "openai_base_url": "https://models.example/v1",
         "runs_per_minute": "30",
+        "provider_patience_s": "7200",
         "providers": '{"deepseek": {"base_url": "https://deepseek.example/v1", '
         '"api_key_parameter": "/shop/deepseek"}}',
         "context_windows": '{"deepseek/chat": 64000}',

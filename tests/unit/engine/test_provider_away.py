@@ -1,6 +1,7 @@
 """Runs whose model's provider is away: they pause without a process, and go on by themselves."""
 
 from datetime import timedelta
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from layover import Agent, Limits, tool
 from layover.errors import ModelError
 from layover.inmemory.model import ScriptedModel, call, calls, fail, say
 from layover.runs.cancel import cancel
+from layover.values.metrics import PAUSE_LINE
 from layover.values.prompt import Prompt
 from layover.values.runs.run import Status
 from support.worlds.runs import ANN, Bench, types
@@ -96,6 +98,21 @@ async def test_pauses_double_up_to_five_minutes() -> None:
     pauses = [await pause(bench, run_id) for _ in PAUSES]
     pairs = zip(pauses, PAUSES, strict=True)
     assert all(0.75 * s <= found <= 1.25 * s + 1 for found, s in pairs), pauses
+
+
+async def test_each_pause_logs_how_long_the_run_will_have_waited(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The alarm on providers that are away is made of it."""
+    bench = bench_of([away()] * 4)
+    run_id = await bench.start()
+    pauses = [await pause(bench, run_id) for _ in range(4)]
+    lines = [vars(each) for each in caplog.records if each.message == PAUSE_LINE]
+    assert [each["wait_s"] for each in lines] == list(accumulate(pauses))
+    assert {(each["provider"], each["cause"]) for each in lines} == {
+        ("openai", "InternalServerError")
+    }
+    assert {each["run_id"] for each in lines} == {run_id}
 
 
 async def test_a_wait_that_the_provider_names_is_kept() -> None:

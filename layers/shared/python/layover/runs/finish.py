@@ -27,6 +27,7 @@ from layover.runs.executions import start_execution
 from layover.runtime import Runtime
 from layover.values.memory.context import TurnRecord
 from layover.values.message import Message, ToolResultPart
+from layover.values.metrics import END_LINE
 from layover.values.runs.event import (
     AgentEnd,
     ErrorEvent,
@@ -354,7 +355,7 @@ def log_end(run: RunMeta, over: Over) -> None:
         facts |= {"provider": detail.provider, "model": detail.model}
         facts |= {"provider_status": detail.status, "provider_request_id": detail.request_id}
     ids = {"run_id": run.id, "thread_id": run.thread_id, "agent": run.agent}
-    logger.log(level, "a run ended", extra={**ids, **facts})
+    logger.log(level, END_LINE, extra={**ids, **facts})
 
 
 def last_events(runtime: Runtime, outcome: Outcome, response: Sequence[Message]) -> list[Event]:

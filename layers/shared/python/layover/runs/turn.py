@@ -28,6 +28,7 @@ from layover.runs.finish import end_run, head_now, save_unsaved, tell_end, threa
 from layover.runs.load_turn import agent_of, load_turn_input
 from layover.runs.resume import resume
 from layover.runtime import Runtime
+from layover.values.metrics import PAUSE_LINE
 from layover.values.runs.event import ModelWaiting
 from layover.values.runs.payload import (
     MemoryWork,
@@ -251,10 +252,9 @@ async def _pause(
     now = runtime.clock.now()
     facts = wait.view.model_dump()
     await log.pause(wait, ModelWaiting(at=now, attempt=wait.attempt, **facts))
-    logger.warning(
-        "the run waits for its provider",
-        extra={"run_id": payload.run_id, "provider": wait.provider, "cause": wait.error},
-    )
+    ids = {"run_id": payload.run_id, "provider": wait.provider, "cause": wait.error}
+    wait_s = math.ceil((wait.until - wait.since).total_seconds())
+    logger.warning(PAUSE_LINE, extra={**ids, "wait_s": wait_s})
     epoch = log.snapshot.meta.epoch
     if not await room_for(runtime, payload, PAUSE_EVENTS, fresh=True, rests=epoch):
         return _result("left")

@@ -10,6 +10,11 @@ Unit = Literal["Count", "Seconds", "Milliseconds", "Bytes"]
 """Units as CloudWatch spells them."""
 
 
+END_LINE = "a run ended"
+PAUSE_LINE = "the run waits for its provider"
+"""Messages of the log of which CloudWatch makes metrics."""
+
+
 class Metric(StrEnum):
     """Every metric, with the dimensions that it is counted by, in addition to `service`."""
 

@@ -538,8 +538,8 @@ class Layover(Construct):
 
     @property
     def metrics(self) -> Mapping[str, cloudwatch.IMetric]:
-        """Metrics that the alarms watch: `executions_failed`, `errors`, `throttles`, `unforeseen_errors`,
-        `table_throttles`, `approval_age`, `sweeps`."""
+        """Metrics that the alarms watch: `executions_failed`, `failed_share`, `provider_wait`, `errors`,
+        `throttles`, `unforeseen_errors`, `table_throttles`, `approval_age`, `sweeps`."""
         return self._observability.metrics
 
     @property

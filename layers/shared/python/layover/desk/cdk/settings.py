@@ -217,6 +217,7 @@ TUNED: Mapping[str, str] = {
         "max_user_streams",
         "docs",
         "runs_per_minute",
+        "provider_patience_s",
     )
 }
 """Settings that functions get as they are: field -> variable."""
@@ -332,6 +333,7 @@ class Settings(BaseModel):
     """Tokens for each user and day (UTC). After that, no step of their runs begins."""
     daily_cost_usd: Decimal | None = Field(default=None, gt=0)
     runs_per_minute: int | None = Field(default=None, ge=1)
+    provider_patience_s: float | None = Field(default=None, ge=0, le=2_592_000)
     api_concurrency: int = Field(default=100, ge=0)
     """Simultaneous invocations of `api`, long polls included, that are reserved for it. The rest of the
     account's concurrency is for runs. 0 reserves nothing (necessary in an account with less than 200)."""

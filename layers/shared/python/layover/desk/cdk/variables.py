@@ -67,6 +67,7 @@ CALLER = (
 )
 """Variables that make a caller of a token's claims. A run records the scopes, and tools read them."""
 RETENTION = ("LAYOVER_THREAD_RETENTION_DAYS", "LAYOVER_ENTRY_RETENTION_DAYS")
+PATIENCE = "LAYOVER_PROVIDER_PATIENCE_S"
 OBSERVES = ("LAYOVER_OBSERVER_MESSAGE_TOKENS", "LAYOVER_REFLECTOR_OBSERVATION_TOKENS")
 
 READS: Mapping[str, tuple[str, ...]] = {
@@ -110,6 +111,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         WINDOWS,
         "LAYOVER_SEMANTIC_RECALL_TOP_K",
         "LAYOVER_MODEL",
+        PATIENCE,
         "LAYOVER_LAST_MESSAGES",
         *OBSERVES,
         "LAYOVER_RUN_RETENTION_DAYS",
@@ -157,6 +159,7 @@ READS: Mapping[str, tuple[str, ...]] = {
         EMBEDS,
         "LAYOVER_EXTRACTOR_MODEL",
         "LAYOVER_MODEL",
+        PATIENCE,
         "LAYOVER_RUN_RETENTION_DAYS",
         *RETENTION,
         "LAYOVER_TITLE_MODEL",

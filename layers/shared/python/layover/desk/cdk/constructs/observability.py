@@ -20,7 +20,7 @@ from constructs import Construct
 from layover.desk.cdk.constructs.acknowledge import acknowledge
 from layover.desk.cdk.constructs.time import duration
 from layover.desk.cdk.settings import Settings
-from layover.values.metrics import NAMESPACE, Metric
+from layover.values.metrics import END_LINE, NAMESPACE, PAUSE_LINE, Metric
 
 FIVE_MINUTES = Duration.minutes(5)
 ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
@@ -35,6 +35,12 @@ UNFORESEEN = "unforeseen"
 FAILED_SHARE = "failed_share"
 """Metric by agent: 1 for a run that failed and 0 for any other, from the line of its end. Its average is the
 share of failed runs."""
+PROVIDER_WAIT = "provider_wait"
+"""Metric of the seconds for which a run will have waited for its provider, from the line of each pause."""
+LONG_WAIT = Duration.minutes(5)
+"""The wait for a provider that is an alarm: most faults of a provider are over by then."""
+BETWEEN_PAUSES = Duration.minutes(10)
+"""Longer than any pause (`engine.models.away`), so that one run that waits keeps the alarm red."""
 ENDING = ("turn", "settle", "sweep")
 """Functions that end runs other than by a cancel."""
 MUCH = 0.2
@@ -74,6 +80,7 @@ class Observability(Construct):
         """Metrics of all alarms: AWS bills each metric of a sum."""
         self._count_unforeseen()
         self._count_failed()
+        self._measure_provider_waits()
         if settings.alarms:
             self._alarms()
         if settings.dashboard:
@@ -101,6 +108,8 @@ class Observability(Construct):
         settings = self._settings
         self._alarm("ExecutionsFailed", self._failed(), 0, "An execution failed")
         self._alarm("FailedShare", self._worst_share(), MUCH, "Many runs of an agent fail")
+        long = LONG_WAIT.to_seconds()
+        self._alarm("ProviderAway", self._provider_wait(), long, "A model's provider is away")
         self._alarm("Errors", self._errors(), settings.alarm_errors, "Functions fail")
         self._alarm("Throttles", self._throttles(), 0, "The account has too little concurrency")
         # Not HTTP 5xx: for a waking database or a stopped system 503 is the ordinary response.
@@ -170,6 +179,7 @@ class Observability(Construct):
         return {
             "executions_failed": self._failed(),
             "failed_share": self._worst_share(),
+            "provider_wait": self._provider_wait(),
             "errors": self._errors(),
             "throttles": self._throttles(),
             "unforeseen_errors": self._unforeseen(),
@@ -207,8 +217,8 @@ class Observability(Construct):
         )
 
     def _count_failed(self) -> None:
-        """Make a metric of the lines `a run ended`, so that a run pays for no other."""
-        ended = logs.FilterPattern.string_value("$.message", "=", "a run ended")
+        """Make a metric of the lines `END_LINE`, so that a run pays for no other."""
+        ended = logs.FilterPattern.string_value("$.message", "=", END_LINE)
         for name in ENDING:
             for id, comparison, value in (("Failed", "=", "1"), ("Other", "!=", "0")):
                 status = logs.FilterPattern.string_value("$.status", comparison, "failed")
@@ -222,6 +232,21 @@ class Observability(Construct):
                     metric_value=value,
                     dimensions={"service": "$.service", "agent": "$.agent"},
                 )
+
+    def _provider_wait(self) -> cloudwatch.IMetric:
+        return self._own_metric(PROVIDER_WAIT, "Maximum", BETWEEN_PAUSES)
+
+    def _measure_provider_waits(self) -> None:
+        logs.MetricFilter(
+            self,
+            "ProviderWaits",
+            log_group=self._resources.functions["turn"].log_group,
+            filter_pattern=logs.FilterPattern.string_value("$.message", "=", PAUSE_LINE),
+            metric_namespace=NAMESPACE,
+            metric_name=PROVIDER_WAIT,
+            metric_value="$.wait_s",
+            dimensions={"service": "$.service"},
+        )
 
     def _errors(self) -> cloudwatch.IMetric:
         return self._sum("Errors", self._resources.functions.keys() - set(WATCHED_ELSEWHERE))
@@ -239,13 +264,7 @@ class Observability(Construct):
         return _sum_of(name, using)
 
     def _unforeseen(self) -> cloudwatch.IMetric:
-        return cloudwatch.Metric(
-            namespace=NAMESPACE,
-            metric_name=UNFORESEEN,
-            dimensions_map={"service": self._settings.prefix},
-            statistic="Sum",
-            period=FIVE_MINUTES,
-        )
+        return self._own_metric(UNFORESEEN, "Sum", FIVE_MINUTES)
 
     def _count_unforeseen(self) -> None:
         """Count the log lines of level ERROR: both functions write one with each `internal-error`."""
@@ -275,11 +294,11 @@ class Observability(Construct):
         # The sweeper looks at a suspended run only about once an hour, and that look is the metric's source.
         return self._own_metric(Metric.APPROVAL_AGE, "Maximum", Duration.hours(2))
 
-    def _own_metric(self, name: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
+    def _own_metric(self, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:
         """Return one of Layover's own metrics, over all its dimensions."""
         return cloudwatch.Metric(
             namespace=NAMESPACE,
-            metric_name=name.value,
+            metric_name=str(name),
             dimensions_map={"service": self._settings.prefix},
             statistic=statistic,
             period=period,
