@@ -10,23 +10,40 @@ from typing import Any
 import pytest
 
 from integration.api.at_url import at_url
-from layover import Agent, tool
+from layover import Agent, ModelSettings, tool
 from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.journal import table_journal
 from layover.desk.cli.client import Api, ApiError
 from layover.desk.cli.ops.asking import moment_of
 from layover.desk.cli.ops.audit import Request, audit
 from layover.desk.cli.ops.tail import Watch, tail
+from layover.desk.cli.ops.try_step import Request as StepRequest
+from layover.desk.cli.ops.try_step import try_step
 from layover.inmemory.blobs import InMemoryBlobs
 from layover.inmemory.model import ScriptedModel
 from layover.inmemory.table import InMemoryTable
+from layover.plugins.operate.views import prompt_view
 from layover.testing import call, fail, say
+from layover.values.prompt import OutputSpec, Prompt, ProviderTool, ToolSpec
 from support.commands import Ended
 from support.commands import call as run_command
 from support.worlds.driven import Driven
 
 WORD = "zebrawort"
 """Stands in every text that somebody said."""
+OWN_MODEL = """
+from layover import Agent
+from layover.models import Reply
+
+class Own:
+    name = "own/model"
+
+    async def complete(self, prompt, on_delta=None):
+        return Reply(text="own words")
+
+support = Agent("support", model=Own())
+"""
+WHAT_IS_SENT = {"model", "system", "tools", "output", "settings", "api", "provider_tools"}
 REFUSAL = fail(f"{WORD}: no", status=401)
 
 
@@ -36,7 +53,12 @@ def refund(order_id: str, amount: float) -> str:
     return f"{order_id}: {amount}"
 
 
-SUPPORT = Agent(name="support", instructions="Help with zebras.", tools=[refund])
+SUPPORT = Agent(
+    name="support",
+    instructions="Help with zebras.",
+    tools=[refund],
+    model_settings=ModelSettings(max_tokens=500),
+)
 
 
 class Switchable(Driven):
@@ -56,7 +78,8 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.script: list[Any] = []
-        self.world = Switchable(SUPPORT, model=ScriptedModel(lambda _: self.script.pop(0)))
+        self.model = ScriptedModel(lambda _: self.script.pop(0))
+        self.world = Switchable(SUPPORT, model=self.model)
         self.url = ""
 
     def ops(self, *words: str, user: str = "olga") -> Ended:
@@ -289,6 +312,163 @@ def test_prompt_of_an_earlier_step_is_shown_by_its_number(desk: Desk) -> None:
     missing = desk.ops("show", run_id, "--content", "--step", "9")
     assert missing.returncode == 1
     assert "the run has 2 steps" in missing.stderr
+
+
+# A step that is tried again
+
+
+def tried(desk: Desk, request: StepRequest, *script: Any, as_json: bool = False) -> ScriptedModel:
+    """The model that was asked, by the operator olga. The command has to succeed."""
+    model = ScriptedModel([*script])
+    who = (desk.url, "dev:olga;scopes=operate,read-content")
+    assert try_step(lambda: who, request, None, as_json=as_json, model=model) == 0
+    return model
+
+
+def test_who_may_not_read_content_tries_no_step(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id, model = desk.waiting(), ScriptedModel([])
+    who = (desk.url, "dev:olga;scopes=operate")
+    assert try_step(lambda: who, StepRequest(run_id), None, as_json=False, model=model) == 1
+    assert "(403)" in capsys.readouterr().err
+    assert model.turns == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run_0",), "there is no such run"),
+        (("RUN", "--step", "9"), "the run has 1 steps"),
+        (("RUN", "--system", "none.txt"), "none.txt cannot be read"),
+        (("RUN", "--prompt", "words.txt"), "words.txt is not JSON"),
+        (("RUN", "--prompt", "other.json"), "other.json has no prompt: model"),
+        (("RUN",), "no model can be asked for "),
+    ],
+)
+def test_step_that_cannot_be_tried_says_why(
+    desk: Desk, words: tuple[str, ...], message: str
+) -> None:
+    (desk.folder / "words.txt").write_text("hello")
+    (desk.folder / "other.json").write_text("{}")
+    run_id = desk.waiting()
+    told = desk.ops("try", *(run_id if word == "RUN" else word for word in words))
+    assert told.returncode in (1, 2)
+    assert message in told.stderr
+    assert "--- now" not in told.stdout
+
+
+def test_model_that_does_not_answer_ends_the_trial_with_its_words(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    who = (desk.url, "dev:olga;scopes=operate,read-content")
+    request, model = StepRequest(desk.waiting()), ScriptedModel([fail("no such model", status=404)])
+    assert try_step(lambda: who, request, None, as_json=False, model=model) == 1
+    assert "did not answer: NotFoundError: no such model" in capsys.readouterr().err
+
+
+def test_step_is_asked_again_as_it_was_and_shown_next_to_what_was_said(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = desk.waiting()
+    model = tried(desk, StepRequest(run_id), call("refund", order_id="other", amount=3))
+    [sent], [again] = desk.model.turns, model.turns
+    assert again.model_dump(include=WHAT_IS_SENT) == sent.model_dump(include=WHAT_IS_SENT)
+    assert [m.content for m in again.messages] == [m.content for m in sent.messages]
+    now, then = capsys.readouterr().out.split("--- then, by ")
+    assert 'refund {"order_id": "other", "amount": 3}' in now
+    assert f'refund {{"order_id": "{WORD}", "amount": 1}}' in then
+    assert " tokens, " in now
+    assert " tokens, " in then
+
+
+def test_trial_runs_no_tool_and_leaves_only_rows_of_its_readings(desk: Desk) -> None:
+    run_id = desk.waiting()
+    before = desk.api().get(f"/runs/{run_id}")
+    tried(desk, StepRequest(run_id), call("refund", order_id="other", amount=3))
+    assert desk.api().get(f"/runs/{run_id}") == before
+    rows = desk.said("audit", "--operations").splitlines()
+    assert [row.split("  ")[1].partition(":")[0] for row in rows] == ["read by olga"] * 2
+
+
+def test_step_is_tried_with_another_model_and_system_message(desk: Desk) -> None:
+    (desk.folder / "system.txt").write_text("Help with horses.")
+    request = StepRequest(desk.waiting(), model="acme/large", system=desk.folder / "system.txt")
+    [prompt] = tried(desk, request, say("yes")).turns
+    assert (prompt.model, prompt.system) == ("acme/large", "Help with horses.")
+
+
+def test_step_is_tried_with_the_prompt_of_a_file(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = desk.waiting()
+    shown = desk.said("show", run_id, "--content", "--json").replace(WORD, "horse")
+    (desk.folder / "prompt.json").write_text(shown)
+    request = StepRequest(run_id, prompt=desk.folder / "prompt.json")
+    [prompt] = tried(desk, request, say("yes")).turns
+    assert [m.text for m in prompt.messages] == ["my horse"]
+    assert "not exactly what was sent: it is the prompt of a file" in capsys.readouterr().out
+
+
+def test_whatever_a_prompt_has_is_sent_again(desk: Desk) -> None:
+    prompt = Prompt(
+        model="acme/large",
+        tools=(ToolSpec(name="look", description="Look.", parameters={}, strict=True),),
+        output=OutputSpec(name="answer", json_schema={"type": "object"}, strict=True),
+        settings=ModelSettings(max_tokens=7),
+        api="responses",
+        provider_tools=(ProviderTool(type="web_search", options={"max_uses": 2}),),
+    )
+    (desk.folder / "prompt.json").write_text(prompt_view(1, prompt, None).model_dump_json())
+    request = StepRequest(desk.waiting(), prompt=desk.folder / "prompt.json")
+    assert tried(desk, request, say("yes")).turns == [prompt]
+
+
+def test_files_of_a_prompt_are_named_to_the_model(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = desk.waiting()
+    shown = json.loads(desk.said("show", run_id, "--content", "--json"))
+    photo = {"type": "file", "file_id": "file_1", "name": "a.png", "mime_type": "image/png"}
+    shown["prompt"]["prompt"]["messages"][0]["content"].append(photo)
+    (desk.folder / "prompt.json").write_text(json.dumps(shown))
+    request = StepRequest(run_id, prompt=desk.folder / "prompt.json")
+    [prompt] = tried(desk, request, say("yes")).turns
+    assert prompt.messages[0].text.endswith("[file: a.png, image/png]")
+    assert "sent: files are only named, and not shown, to the model: 1" in capsys.readouterr().out
+
+
+def test_model_that_the_projects_agent_brings_is_asked(desk: Desk) -> None:
+    (desk.folder / "layover.toml").write_text('agents = "tried_agents"\n')
+    (desk.folder / "tried_agents.py").write_text(OWN_MODEL)
+    told = desk.ops("try", desk.waiting(), "--model", "own/model")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "--- now, by own/model: " in told.stdout
+    assert "\nown words\n" in told.stdout
+
+
+def test_failed_step_is_tried_again_and_had_no_reply(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = desk.run(REFUSAL)
+    tried(desk, StepRequest(run_id), say("Hello."))
+    told = capsys.readouterr().out
+    assert "not exactly what was sent: " in told
+    assert "\nHello.\n--- then: this step had no reply\n" in told
+
+
+def test_earlier_step_is_tried_by_its_number_and_printed_as_json(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_id = desk.waiting()
+    desk.script = [say("done")]
+    desk.said("deny", run_id, "--reason", "no")
+    capsys.readouterr()
+    tried(desk, StepRequest(run_id, step=1), say("Hello."), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["run_id"], told["step"], told["notes"]) == (run_id, 1, [])
+    assert told["now"]["content"] == [{"type": "text", "text": "Hello."}]
+    assert [part["type"] for part in told["then"]["content"]] == ["tool_call"]
 
 
 # The audit

@@ -183,11 +183,11 @@ def prompt_view(number: int, prompt: Prompt | None, problem: str | None) -> Oper
         model=prompt.model,
         system=prompt.system,
         messages=tuple(map(_as_sent, prompt.messages)),
-        tools=tuple(
-            SentTool(name=tool.name, description=tool.description, parameters=tool.parameters)
-            for tool in prompt.tools
-        ),
+        tools=tuple(SentTool.model_validate(tool, from_attributes=True) for tool in prompt.tools),
         settings=prompt.settings.model_dump(mode="json", exclude_defaults=True),
+        output=prompt.output and prompt.output.model_dump(),
+        api=prompt.api,
+        provider_tools=tuple(tool.model_dump() for tool in prompt.provider_tools),
     )
     is_sent = sent is not None and problem is None
     return OperatedPrompt(n=number, prompt=sent, as_sent=is_sent, problem=problem)

@@ -149,6 +149,9 @@ class SentTool(Value):
     name: str
     description: str
     parameters: dict[str, Json]
+    strict: bool = Field(
+        default=False, description="Whether the provider is to hold the model to the schema."
+    )
 
 
 class SentPrompt(Value):
@@ -161,6 +164,16 @@ class SentPrompt(Value):
     )
     tools: tuple[SentTool, ...]
     settings: dict[str, Json] = Field(description="Those that somebody set.")
+    output: dict[str, Json] | None = Field(
+        default=None,
+        description="The structured output that is to come, `{name, json_schema, strict}`; null: any.",
+    )
+    api: Literal["chat", "responses"] = Field(
+        default="chat", description="OpenAI's API, for a provider that has both."
+    )
+    provider_tools: tuple[dict[str, Json], ...] = Field(
+        default=(), description="Tools that the provider runs itself, each `{type, options}`."
+    )
 
 
 class OperatedPrompt(Value):

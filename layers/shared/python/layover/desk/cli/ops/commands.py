@@ -1,6 +1,7 @@
 """The commands of `layover ops`, with their options."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -112,6 +113,39 @@ def show(
 
     who = _operator(url, user, token)
     raise typer.Exit(service.show(who, run_id, content=content, step=step, as_json=as_json))
+
+
+@ops.command("try")
+def try_step(
+    run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],
+    step: Annotated[
+        int | None, typer.Option(min=1, help="The step that is asked for; else the newest.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="A model instead of the step's.")] = None,
+    system: Annotated[
+        Path | None, typer.Option(help="File with a system message instead of the step's.")
+    ] = None,
+    prompt: Annotated[
+        Path | None,
+        typer.Option(help="File with a prompt, as `ops show --content --json` prints it."),
+    ] = None,
+    agents: Annotated[
+        str | None, typer.Option(help="Module of the agents, whose own models may be asked.")
+    ] = None,
+    url: Url = "",
+    user: OpsUser = "",
+    token: OpsToken = "",
+    as_json: AsJson = False,
+) -> None:
+    """Ask a model for a step once more, with this machine's keys and without any effect on the run."""
+    from layover.desk.cli import here
+    from layover.desk.cli.ops import try_step as service
+
+    request = service.Request(
+        run_id, step=step, model=model, system=system, prompt=prompt, agents=agents
+    )
+    who = _operator(url, user, token)
+    raise typer.Exit(service.try_step(who, request, here.current(), as_json=as_json))
 
 
 @ops.command()

@@ -22,23 +22,24 @@ def show(who: Who, run_id: str, *, content: bool, step: int | None, as_json: boo
     run = api.get(path, **({"content": "true"} if content else {}))
     if not content:
         lines = [json.dumps(run)] if as_json else _timeline(run)
-        _print(lines)
+        print_lines(lines)
         return 0
     if not as_json:
         # Before the prompt: that needs the database, which may sleep, and what the journal says does not.
-        _print((*_timeline(run), *_content_lines(run["content"])))
-    prompt = api.get(f"{path}/steps/{step or _newest_step(run)}")
-    _print([json.dumps({**run, "prompt": prompt})] if as_json else _prompt_lines(prompt))
+        print_lines((*_timeline(run), *_content_lines(run["content"])))
+    prompt = api.get(f"{path}/steps/{step or newest_step(run)}")
+    print_lines([json.dumps({**run, "prompt": prompt})] if as_json else _prompt_lines(prompt))
     return 0
 
 
-def _newest_step(run: Json) -> int:
+def newest_step(run: Json) -> int:
     """Return the newest step of the run's own. Of one that failed, the step without a reply."""
     count = sum(1 for step in run["timeline"] if not step["parent_call"])
     return count + 1 if run["status"] == "failed" else max(count, 1)
 
 
-def _print(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines that models, tools and people wrote, each character seen."""
     for line in lines:
         print(reveal(line))
 
@@ -114,8 +115,12 @@ def _content_lines(run: Json) -> Iterator[str]:
 def _message(message: Json) -> Iterator[str]:
     refused = ", refused by a hook" if message.get("refused") else ""
     yield f"--- {message['role']}{refused}"
-    for part in message["content"]:
-        yield _part(part)
+    yield from part_lines(message["content"])
+
+
+def part_lines(parts: Iterable[Json]) -> Iterator[str]:
+    """Return the parts of a message, one a line."""
+    return map(_part, parts)
 
 
 def _part(part: Json) -> str:
