@@ -36,6 +36,7 @@ MODULES = (
     "operate",
     "operated",
     "operations",
+    "audit",
     "memory",
     "usage",
     "differences",

@@ -1,4 +1,5 @@
 import { all, authorize, get, id, patch, remove } from "./api.js";
+import { Audit } from "./audit.js";
 import { Chat, Start } from "./chat.js";
 import { Guard, Icon, IconButton, Loading, Main, Mark, Trouble, html, paint, threadDay, useAction, useCallback, useEffect, useRef, useState } from "./dom.js";
 import { guardDrops } from "./files.js";
@@ -206,6 +207,7 @@ function Shell({ who, me, scopes: known, asks, here, leave }) {
     if (at.page === "operations" && here && !scopes.has("operate")) return html`<${Main} class="page"><h1>${S.operations.title}</h1><${OnlyOperators} /></${Main}>`;
     if (at.page === "operations" && at.rest) return html`<${OperatedRun} key=${at.rest} runId=${at.rest} mayRead=${scopes.has("read-content")} />`;
     if (at.page === "operations") return html`<${Operations} query=${at.query} agents=${agents || []} />`;
+    if (at.page === "audit") return html`<${Audit} query=${at.query} here=${here} scopes=${scopes} />`;
     if (at.page === "usage") return html`<${Usage} />`;
     if (at.page === "connections") return html`<${Connections} />`;
     if (!agents) return html`<${Main} class="page"><${Loading} /></${Main}>`;
@@ -229,6 +231,7 @@ const PLACES = [
   { page: "new", icon: "talk", label: S.nav.conversations, holds: ["new", "t"] },
   { page: "inbox", icon: "inbox", label: S.nav.inbox, holds: ["inbox"] },
   { page: "operations", icon: "gauge", label: S.nav.operations, holds: ["operations"], scope: "operate" },
+  { page: "audit", icon: "clock", label: S.nav.audit, holds: ["audit"], scope: "audit" },
 ];
 
 function Sidebar({ who, here, scopes, leave, at, threads, undecided, close }) {

@@ -1,15 +1,18 @@
 import { blobOf } from "./api.js";
 import { Icon, Trouble, html, useAction } from "./dom.js";
 
-/** Saves a file. Its route redirects to another host, and `fetch` follows. */
-async function save(part) {
-  const url = URL.createObjectURL(await blobOf(part.file_id));
+/** Saves content in a file of this name. */
+export function saveAs(name, blob) {
+  const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;
-  link.download = part.name || "file";
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
+
+/** Saves a file. Its route redirects to another host, and `fetch` follows. */
+const save = async (part) => saveAs(part.name || "file", await blobOf(part.file_id));
 
 export function FileChip({ part }) {
   const action = useAction();

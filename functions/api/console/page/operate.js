@@ -85,5 +85,5 @@ export function Outcomes({ done, onClose }) {
 /** The name of a run's state, with its colour. */
 export const RunState = ({ run }) => html`<span class="run-state"><span class=${`dot ${run.status === "success" ? "done" : run.status}`} aria-hidden="true"></span> ${S.operations.statuses[run.status] || run.status}</span>${run.error && html` <code class="wrong">${run.error.type || run.error}</code>`}`;
 
-/** The page for everybody who is no operator. */
-export const OnlyOperators = () => html`<div class="empty"><h2>${S.operations.refused}</h2><p>${S.operations.refusedLead} <code>layover/operate</code></p></div>`;
+/** The page for everybody who lacks a scope: that of operators, if it is not another. */
+export const OnlyOperators = ({ title = S.operations.refused, scope = "layover/operate" }) => html`<div class="empty"><h2>${title}</h2><p>${S.operations.refusedLead} <code>${scope}</code></p></div>`;

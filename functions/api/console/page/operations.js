@@ -26,31 +26,31 @@ function operationsAddress(wishes) {
   return query ? `#/operations?${query}` : "#/operations";
 }
 
-/** Runs of all users, newest first, in as many pages as were asked for. `wished`: the filters as a query. */
-function useRuns(wished) {
+/** Items of a list, in as many pages as were asked for. `address`: the list's path and query; `atOnce`: the pages that
+ *  are read together. */
+export function useItems(address, atOnce = 1) {
   const [state, setState] = useState({ items: [], loading: true });
-  const newest = useRef(0), pages = useRef(1);
+  const newest = useRef(0), pages = useRef(atOnce);
   const read = async (cursor, count, before) => {
     const mine = newest.current += 1;
     const found = { items: before, cursor };
     setState((old) => ({ ...old, error: null, loading: true }));
     try {
-      for (let n = 0; n < count && (n === 0 || found.cursor); n += 1) {
-        const from = found.cursor ? `&cursor=${id(found.cursor)}` : "";
-        const page = await get(`/operate/runs?limit=${RUNS}${wished}${from}`);
+      for (let n = 0; n < count && (n === 0 || found.cursor) && mine === newest.current; n += 1) {
+        const page = await get(`${address}${found.cursor ? `&cursor=${id(found.cursor)}` : ""}`);
         found.items = [...found.items, ...page.items];
         found.cursor = page.next_cursor;
       }
-      if (mine === newest.current) setState({ ...found, of: wished });
+      if (mine === newest.current) setState({ ...found, of: address });
     } catch (error) {
       if (mine === newest.current) setState((old) => ({ ...old, error, loading: false }));
     }
   };
-  useEffect(() => { pages.current = 1; read(null, 1, []); }, [wished]);
+  useEffect(() => { pages.current = atOnce; read(null, atOnce, []); }, [address]);
   const reload = () => read(null, pages.current, []);
-  const more = () => { pages.current += 1; read(state.cursor, 1, state.items); };
+  const more = () => { pages.current += atOnce; read(state.cursor, atOnce, state.items); };
   // What the filters before had found is no answer to these.
-  const shown = state.of === wished || state.loading ? state : { ...state, items: [], cursor: null };
+  const shown = state.of === address || state.loading ? state : { ...state, items: [], cursor: null };
   return { ...shown, reload, more };
 }
 
@@ -61,7 +61,7 @@ export function Operations({ query, agents }) {
   const since = () => id(new Date(Date.now() - reach * DAY_MS).toISOString());
   const summary = useLoaded(() => get(`/operate/summary?since=${since()}`), [reach]);
   const filters = Object.entries(only).map(([name, value]) => `&${name}=${id(value)}`).join("");
-  const runs = useRuns(filters);
+  const runs = useItems(`/operate/runs?limit=${RUNS}${filters}`);
   const [chosen, setChosen] = useState(() => new Set());
   const [done, setDone] = useState(null);
   useRunKeys();
@@ -91,7 +91,7 @@ export function Operations({ query, agents }) {
     ${runs.loading && html`<${Loading} />`}
     ${!runs.loading && !runs.error && runs.items.length === 0 && html`<${Empty} title=${runs.cursor ? S.operations.noneYet : narrowed ? S.operations.noMatch : S.operations.none}>${narrowed && html`<p><button type="button" onClick=${() => location.replace(operationsAddress(days ? { days } : {}))}>${S.operations.showAll}</button></p>`}</${Empty}>`}
     ${!runs.loading && runs.cursor && html`<button type="button" onClick=${runs.more}>${S.operations.more}</button>`}
-    ${runs.items.length > 0 && html`<p class="quiet small keys">${S.operations.keys.map(([key, what]) => html`<span key=${key}><kbd>${key}</kbd> ${what}</span>`)}</p>`}
+    ${runs.items.length > 0 && html`<${RunKeys} count=${S.operations.keys.length} />`}
   </${Main}>`;
 }
 
@@ -156,16 +156,21 @@ const wishTime = (text) => (text ? new Date(text).toISOString() : "");
 /** The filters of the list. Each change goes to the address, from which the list is read. */
 function RunFilters({ wishes, agents, errors }) {
   const put = (name, value) => { if ((wishes[name] || "") !== value) location.replace(operationsAddress({ ...wishes, [name]: value })); };
-  const choice = (name, values, text) => html`<div class="small" key=${name}><label for=${`run-${name}`}>${S.operations.filters[name]}</label>
-    <select id=${`run-${name}`} value=${wishes[name] || ""} onChange=${(e) => put(name, e.currentTarget.value)}><option value="">${S.inbox.any}</option>${[...new Set([...values, ...(wishes[name] ? [wishes[name]] : [])])].map((value) => html`<option key=${value} value=${value}>${text(value)}</option>`)}</select></div>`;
+  const choice = (name, values, text) => html`<${WishChoice} key=${name} name=${name} value=${wishes[name] || ""} put=${put} values=${values} text=${text} />`;
   return html`<form class="filters" role="search" aria-label=${S.operations.filter} onSubmit=${(e) => e.preventDefault()}>
     ${choice("status", STATES, (value) => S.operations.statuses[value] || value)}${choice("agent", agents, (value) => value)}
     <${WishField} name="owner" value=${wishes.owner || ""} put=${put} /><${WishField} name="error" value=${wishes.error || ""} put=${put} list=${errors} />
     ${TIMES.map((name) => html`<${WishField} key=${name} name=${name} type="datetime-local" value=${fieldTime(wishes[name])} put=${(_, value) => value !== fieldTime(wishes[name]) && put(name, wishTime(value))} />`)}</form>`;
 }
 
+/** A list of the filters: the values that were found, and the one of the address. */
+export function WishChoice({ name, value, put, values, text = (each) => each }) {
+  return html`<div class="small"><label for=${`run-${name}`}>${S.operations.filters[name]}</label>
+    <select id=${`run-${name}`} value=${value} onChange=${(e) => put(name, e.currentTarget.value)}><option value="">${S.inbox.any}</option>${[...new Set([...values, ...(value ? [value] : [])])].map((each) => html`<option key=${each} value=${each}>${text(each)}</option>`)}</select></div>`;
+}
+
 /** A field of the filters. What is typed counts when the field is left, or with Enter. */
-function WishField({ name, value, put, type = "text", list = [] }) {
+export function WishField({ name, value, put, type = "text", list = [] }) {
   const [draft, setDraft] = useState(value);
   useEffect(() => setDraft(value), [value]);
   const field = `run-${name}`;
@@ -189,16 +194,19 @@ function RunTable({ runs, chosen, choose }) {
       <td class="number wide-only">${tokens(run.steps)}</td><td class="number wide-only">${tokens(run.usage.total_tokens)}</td><td class="number wide-only">${run.usage.total_tokens ? money(run.usage.cost_usd) : ""}</td></tr>`)}</tbody></table></div>`;
 }
 
-/** The keys of the list. They act on the row that has the focus, and never while somebody types. */
-function useRunKeys() {
+/** The first of the keys, as a list shows them. */
+export const RunKeys = ({ count }) => html`<p class="quiet small keys">${S.operations.keys.slice(0, count).map(([key, what]) => html`<span key=${key}><kbd>${key}</kbd> ${what}</span>`)}</p>`;
+
+/** The keys of a list. They act on the row that has the focus, and never while somebody types. */
+export function useRunKeys() {
   useEffect(() => {
     const press = (event) => {
       const at = document.activeElement;
       if (event.ctrlKey || event.metaKey || event.altKey || at.matches(TYPED) || !(at === document.body || at.closest("main"))) return;
       const rows = [...document.querySelectorAll(".runs tbody tr")], n = rows.indexOf(at.closest(".runs tbody tr"));
       const step = { j: 1, k: -1 }[event.key];
-      if (step) rows[Math.min(rows.length - 1, Math.max(0, n + step))]?.querySelector("a").focus();
-      else if (event.key === "x" && n >= 0) rows[n].querySelector("input").click();
+      if (step) rows[Math.min(rows.length - 1, Math.max(0, n + step))]?.querySelector("a, [tabindex]").focus();
+      else if (event.key === "x" && n >= 0) rows[n].querySelector("input")?.click();
       else return;
       event.preventDefault();
     };
