@@ -407,6 +407,40 @@ def chat(
     raise typer.Exit(loop.main(api, screen(history), agent or name, thread, command))
 
 
+@app.command("call")
+def call_tool(
+    agent: Annotated[str, typer.Argument(help="The agent that has the tool.")],
+    tool: Annotated[str, typer.Argument(help="The tool's name.")],
+    arguments: Annotated[
+        str | None, typer.Option(help="A JSON object; without it, each argument is asked for.")
+    ] = None,
+    user: Annotated[str, typer.Option(help="The user that the tool works for.")] = "local",
+    group: Annotated[
+        list[str] | None, typer.Option(help="A group of the user; may be repeated.")
+    ] = None,
+    agents: AgentsModule = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Approve a call that needs it, for a pipeline.")
+    ] = False,
+) -> None:
+    """Call a tool of an agent as a run would, and print what the model would read. The tool really runs.
+
+    No model is asked. Exits with 1 if the tool fails."""
+    from layover.desk.cli import call_tool as service
+    from layover.desk.cli import here
+
+    request = service.Request(
+        agent=agent,
+        tool=tool,
+        arguments=arguments,
+        user=user,
+        groups=tuple(group or ()),
+        agents=agents,
+        yes=yes,
+    )
+    raise typer.Exit(service.main(request, here.current()))
+
+
 @app.command()
 def redrive(
     run_id: Annotated[str, typer.Argument(help="The run, as the API names it.")],

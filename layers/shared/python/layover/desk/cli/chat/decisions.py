@@ -228,6 +228,15 @@ def _ask_form(terminal: Terminal, pending: Json) -> tuple[str, Json] | None:
     return None if data is _END_OF_INPUT else ("resume", {"data": data})
 
 
+def ask_object(terminal: Terminal, schema: Json) -> Json | None:
+    """Return an object of this schema, asked field by field; None: the person gave up."""
+    try:
+        data = _ask_fields(terminal, schema)
+    except (_Declined, SaidInstead):
+        return None
+    return None if data is _END_OF_INPUT else dict(data)
+
+
 _END_OF_INPUT = object()
 """The input is over."""
 _LEFT_OUT = object()
