@@ -412,7 +412,7 @@ def test_prompt_of_a_step_is_shown_with_whether_it_is_the_one_that_was_sent(
     enter: Enter, brain: Brain, system: System
 ) -> None:
     olga, ann = operator(enter, "operate,read-content,audit"), enter().sign_in()
-    order = asks(ann, brain)
+    asks(ann, brain)
     page = of(olga, ann, 1)
     page.locator(".runs tbody a").click()
     choice = page.get_by_label("Step", exact=True)
@@ -420,7 +420,7 @@ def test_prompt_of_a_step_is_shown_with_whether_it_is_the_one_that_was_sent(
     olga.button("Show the prompt", page).click()
     sent = page.get_by_role("region", name="What the model was sent")
     sent.get_by_text("It is as it was sent.").wait_for()
-    assert order in sent.inner_text()
+    assert "please go on" in sent.inner_text()
     olga.picture("operated-prompt", page)
     choice.select_option("2")
     assert sent.count() == 0
