@@ -69,6 +69,7 @@ def run_json(number: int, **more: Any) -> Json:
         "created_at": AT,
         "updated_at": LATER,
         "waiting_since": LATER,
+        "waiting_for": None,
         "steps": 2,
         "calls": 1,
         "usage": USAGE,
@@ -169,6 +170,15 @@ def test_summary_draws_each_hour_with_its_states(enter: Enter) -> None:
     play(olga, summary_json(over_time=[]), [run_json(1)])
     olga.button("Refresh").click()
     chart.wait_for(state="detached")
+
+
+def test_run_that_pauses_says_which_provider_it_waits_for(enter: Enter) -> None:
+    olga = operator(enter)
+    away = {"provider": "openai", "until": LATER, "error": "InternalServerError"}
+    play(olga, summary_json(), [run_json(1, status="running", waiting_for=away), run_json(2)])
+    olga.open("operations")
+    olga.sees("openai is away (InternalServerError).")
+    assert olga.page.locator(".runs tbody tr", has_text="is away").count() == 1
 
 
 def test_filter_that_the_api_refuses_shows_what_it_says(enter: Enter) -> None:

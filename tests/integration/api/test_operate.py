@@ -303,6 +303,7 @@ def test_list_has_all_users_runs_with_their_facts(api: Api) -> None:
         "created_at": own["created_at"],
         "updated_at": own["updated_at"],
         "waiting_since": own["pending"][0]["requested_at"],
+        "waiting_for": None,
         "steps": 1,
         "calls": 1,
         "usage": own["usage"],

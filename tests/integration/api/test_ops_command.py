@@ -16,6 +16,7 @@ from layover.adapters.journal.journal import table_journal
 from layover.desk.cli.client import Api, ApiError
 from layover.desk.cli.ops.asking import moment_of
 from layover.desk.cli.ops.audit import Request, audit
+from layover.desk.cli.ops.runs import waits_of
 from layover.desk.cli.ops.tail import Watch, tail
 from layover.desk.cli.ops.try_step import Request as StepRequest
 from layover.desk.cli.ops.try_step import try_step
@@ -55,10 +56,12 @@ def refund(order_id: str, amount: float) -> str:
 
 SUPPORT = Agent(
     name="support",
+    model="openai/m",
     instructions="Help with zebras.",
     tools=[refund],
     model_settings=ModelSettings(max_tokens=500),
 )
+AWAY = fail("overloaded", status=503, passes=True)
 
 
 class Switchable(Driven):
@@ -534,6 +537,24 @@ def test_each_change_of_a_run_is_told_once(desk: Desk) -> None:
     told = {(run["id"], run["status"]) for run in watching.look()}
     assert told == {(before, "success"), (after, "failed")}
     assert watching.look() == []
+
+
+def test_run_that_waits_for_its_provider_is_told_once_with_what_it_waits_for(desk: Desk) -> None:
+    watching = watch(desk)
+    watching.begin(10, failed=False)
+    run_id = desk.run(AWAY)
+    [run] = watching.look()
+    until = run["waiting_for"]["until"][:19]
+    waits = f"running, waits for openai until {until}Z (InternalServerError), 0 steps"
+    assert waits in desk.said("runs", "--status", "running")
+    assert waits in desk.said("show", run_id)
+    assert waits_of(run).endswith(f"waits for openai until {until}Z (InternalServerError)")
+    for answer, news in ((AWAY, []), (say("done"), [(run_id, "success")])):
+        desk.world.clock.advance(timedelta(minutes=5))
+        desk.script = [answer]
+        desk.said("redrive", run_id)
+        assert [(run["id"], run["status"]) for run in watching.look()] == news
+    assert "waits" not in desk.said("show", run_id)
 
 
 def test_run_that_was_erased_is_not_told_of(desk: Desk) -> None:

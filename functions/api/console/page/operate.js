@@ -82,8 +82,8 @@ export function Outcomes({ done, onClose }) {
     <button type="button" class="plain" onClick=${onClose}>${S.chat.hide}</button></section>`;
 }
 
-/** The name of a run's state, with its colour. */
-export const RunState = ({ run }) => html`<span class="run-state"><span class=${`dot ${run.status === "success" ? "done" : run.status}`} aria-hidden="true"></span> ${S.operations.statuses[run.status] || run.status}</span>${run.error && html` <code class="wrong">${run.error.type || run.error}</code>`}`;
+/** The name of a run's state, with its colour, and the provider that it waits for. */
+export const RunState = ({ run }) => html`<span class="run-state"><span class=${`dot ${run.status === "success" ? "done" : run.status}`} aria-hidden="true"></span> ${S.operations.statuses[run.status] || run.status}</span>${run.error && html` <code class="wrong">${run.error.type || run.error}</code>`}${run.waiting_for && html` <span class="quiet small run-whose">${S.chat.modelWaits(run.waiting_for.provider, run.waiting_for.until, run.waiting_for.error)}</span>`}`;
 
 /** The page for everybody who lacks a scope: that of operators, if it is not another. */
 export const OnlyOperators = ({ title = S.operations.refused, scope = "layover/operate" }) => html`<div class="empty"><h2>${title}</h2><p>${S.operations.refusedLead} <code>${scope}</code></p></div>`;

@@ -7,11 +7,13 @@ from pydantic import BaseModel
 
 from layover.plugins.operate.views import glance_at, timeline_of
 from layover.values.message import Message, Role, TextPart, ToolCallPart
+from layover.values.runs.provider_wait import ProviderWait
 from layover.values.runs.run import (
     CallRecord,
     ErrorDetail,
     RunMeta,
     RunSnapshot,
+    Status,
     StepRecord,
     ToolMessageSlot,
 )
@@ -109,6 +111,18 @@ def test_name_that_a_model_made_up_is_not_shown() -> None:
     made_up = snapshot.calls[0].model_copy(update={"offered": False, "tool_name": "words 9"})
     [step] = timeline_of(snapshot.model_copy(update={"calls": (made_up,)})).timeline
     assert [call.tool_name for call in step.calls] == [None]
+
+
+def test_wait_for_a_provider_is_shown_until_a_step_ends_it() -> None:
+    snapshot = full_snapshot()
+    away = filled(ProviderWait, 7_000, steps=1)
+    meta = snapshot.meta.model_copy(update={"away": away, "status": Status.RUNNING})
+    paused = snapshot.model_copy(update={"meta": meta})
+    for view in (glance_at(paused), timeline_of(paused)):
+        assert view.waiting_for == away.view
+    further = paused.model_copy(update={"steps": (*paused.steps, *paused.steps)})
+    for view in (glance_at(further), timeline_of(further)):
+        assert view.waiting_for is None
 
 
 def test_call_that_has_not_begun_is_planned() -> None:

@@ -72,6 +72,7 @@ def _facts(snapshot: RunSnapshot) -> dict[str, Json]:
         "created_at": meta.created_at,
         "updated_at": meta.updated_at,
         "waiting_since": min(waits, default=None) if not meta.status.over else None,
+        "waiting_for": snapshot.waiting_for,
         "steps": len(steps),
         "calls": sum(len(step.slots) for step in steps),
         "usage": usage_at(steps, {call.key: call for call in snapshot.calls}),

@@ -9,6 +9,7 @@ from layover.values.base import Json, Time, Usd, Value, is_none
 from layover.values.decision import DecisionKind, Via
 from layover.values.message import Message
 from layover.values.runs.operations import Switch
+from layover.values.runs.provider_wait import WaitingFor
 from layover.values.runs.run import CallState, SuspensionKind
 from layover.values.runs.status import ErrorDetail, FinishReason, Status
 from layover.values.runs.usage import Usage
@@ -26,6 +27,9 @@ class OperatedFacts(Value):
     created_at: Time
     updated_at: Time
     waiting_since: Time | None = Field(description="When the oldest call that waits began to.")
+    waiting_for: WaitingFor | None = Field(
+        description="The provider that is away, while the run pauses for it and goes on by itself."
+    )
     steps: int = Field(description="Model calls, those of sub-agents included.")
     calls: int = Field(description="Tool calls that these asked for.")
     usage: Usage

@@ -139,10 +139,9 @@ def _redrive_failed(api: Api, wishes: Mapping[str, str], reason: str, *, yes: bo
 
 def line_of(run: Mapping[str, Any]) -> str:
     """Return a run as lists print it."""
-    waits = f", waits since {second_of(run['waiting_since'])}" if run["waiting_since"] else ""
     error = f", {kind}" if (kind := error_of(run)) else ""
     counts = f"{run['steps']} steps, {run['calls']} calls"
-    about = f"{run['agent']} of {run['owner']}: {run['status']}{error}{waits}, {counts}"
+    about = f"{run['agent']} of {run['owner']}: {run['status']}{error}{waits_of(run)}, {counts}"
     return f"{second_of(run['created_at'])}  {run['id']}  {about}"
 
 
@@ -150,3 +149,13 @@ def error_of(run: Mapping[str, Any]) -> str:
     """Return the type of a run's failure; "" if it has none. Of one run by its id, the API tells more."""
     error = run["error"]
     return str(error["type"] if isinstance(error, dict) else error or "")
+
+
+def waits_of(run: Mapping[str, Any]) -> str:
+    """Return what a run waits for, as lines of runs end in it; "" if it waits for nothing."""
+    since = f", waits since {second_of(run['waiting_since'])}" if run["waiting_since"] else ""
+    # A deployment of an older release does not have the field.
+    if (model := run.get("waiting_for")) is None:
+        return since
+    until = second_of(model["until"])
+    return f"{since}, waits for {model['provider']} until {until} ({model['error']})"

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from layover.desk.cli.client import NO_ANSWER, Api, ApiError
 from layover.desk.cli.ops.asking import Json, Who, items_of, second_of
-from layover.desk.cli.ops.runs import error_of
+from layover.desk.cli.ops.runs import error_of, waits_of
 from layover.desk.failures import report_failure
 
 PAUSE_S = 3.0
@@ -142,12 +142,13 @@ class Watch:
 
 
 def _state(run: Json) -> tuple[object, ...]:
-    return run["status"], run["waiting_since"]
+    # The provider only: an outage is a row of pauses, and its first and its end are news.
+    model = run.get("waiting_for")
+    return run["status"], run["waiting_since"], model and model["provider"]
 
 
 def _line(run: Json) -> str:
     error = f", {kind}" if (kind := error_of(run)) else ""
-    waits = f", waits since {second_of(run['waiting_since'])}" if run["waiting_since"] else ""
     usage = f"{run['steps']} steps, {run['usage']['total_tokens']} tokens"
     about = f"{run['agent']} of {run['owner']}, {usage}"
-    return f"{second_of(run['updated_at'])}  {run['status']:<9} {run['id']}  {about}{error}{waits}"
+    return f"{second_of(run['updated_at'])}  {run['status']:<9} {run['id']}  {about}{error}{waits_of(run)}"
