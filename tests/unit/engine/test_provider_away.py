@@ -74,6 +74,21 @@ async def test_after_its_patience_the_run_fails_because_the_provider_is_away() -
     assert types(await bench.events(run_id))[-2:] == ["error", "finish"]
 
 
+async def test_operators_are_told_which_of_its_models_was_away() -> None:
+    def answer(prompt: Prompt) -> ModelError:
+        return away() if prompt.model == "openai/small" else fail("no such model", status=404)
+
+    agent = Agent("helper", model=["openai/small", "deepseek/large"])
+    bench = Bench(agent, ScriptedModel(answer))
+    run_id = await bench.start()
+    while (answered := await bench.turn(run_id))["status"] == "away":
+        bench.clock.advance(timedelta(seconds=answered["pause_s"]))
+    detail = (await bench.meta(run_id)).error_detail
+    assert detail is not None
+    assert (detail.provider, detail.model, detail.status) == ("openai", "openai/small", 503)
+    assert "openai has been away for 1:00:00: overloaded" in detail.message
+
+
 async def test_a_run_pauses_and_goes_on_as_if_nothing_had_been() -> None:
     bench = bench_of([away(), away(), say("Hello.")])
     run_id = await bench.start()

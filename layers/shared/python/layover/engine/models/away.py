@@ -43,13 +43,12 @@ def paused(work: RunWork, faults: Sequence[Fault]) -> ProviderWait:
     ends_at = since + patience
     pause = timedelta(seconds=pause_s(attempt, fault.retry_after, work.runtime.dice.up_to(1.0)))
     least = timedelta(seconds=fault.retry_after or 0)
-    provider = model.split("/", 1)[0]
     if now >= ends_at or now + least > ends_at:
         if before is None:
             raise problem
-        raise _away(provider, problem, patience) from problem
+        raise _away(model, fault, patience) from problem
     return ProviderWait(
-        provider=provider,
+        provider=_provider_of(model),
         error=fault.type,
         since=since,
         until=max(now + least, min(now + pause, ends_at)),
@@ -64,6 +63,13 @@ def pause_s(attempt: int, least_s: float | None, chance: float) -> float:
     return max(least_s or 0.0, grown * (0.75 + chance / 2))
 
 
-def _away(provider: str, problem: ModelError, patience: timedelta) -> ModelError:
-    message = f"{provider} has been away for {patience}: {problem.message}"
-    return ModelError(message, status=problem.status, type="ProviderAway")
+def _away(model: str, fault: ModelError, patience: timedelta) -> ModelError:
+    message = f"{_provider_of(model)} has been away for {patience}: {fault.message}"
+    error = ModelError(message, status=fault.status, type="ProviderAway")
+    # Operators are told of an outage by its provider.
+    error.provider, error.model, error.request_id = fault.provider, model, fault.request_id
+    return error
+
+
+def _provider_of(model: str) -> str:
+    return model.split("/", 1)[0]
