@@ -23,9 +23,23 @@ class Ended:
     stderr: str
 
 
-def call(folder: Path, *arguments: str, without: tuple[str, ...] = (), **variables: str) -> Ended:
-    """Run a command in a folder, as a pipeline does: without a terminal. It sees this environment but for the
-    variables `without`, and leaves no module, variable or path behind."""
+class Terminal(StringIO):
+    """What a person types."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def call(
+    folder: Path,
+    *arguments: str,
+    without: tuple[str, ...] = (),
+    typed: str | None = None,
+    **variables: str,
+) -> Ended:
+    """Run a command in a folder, as a pipeline does: without a terminal, unless a person has `typed`. It sees
+    this environment but for the variables `without`, and leaves no module, variable or path behind."""
     output, errors, before = StringIO(), StringIO(), {*sys.modules}
     environment = {n: v for n, v in os.environ.items() if n not in without}
     code = 0
@@ -34,7 +48,7 @@ def call(folder: Path, *arguments: str, without: tuple[str, ...] = (), **variabl
         patch.dict(os.environ, {**environment, **variables}, clear=True),
         patch.object(sys, "path", [*sys.path]),
         patch.object(sys, "argv", ["layover", *arguments]),
-        patch.object(sys, "stdin", StringIO()),
+        patch.object(sys, "stdin", StringIO() if typed is None else Terminal(typed)),
         redirect_stdout(output),
         redirect_stderr(errors),
     ):

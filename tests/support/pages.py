@@ -12,6 +12,7 @@ _FENCED = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 
+_SPAN = re.compile(r"`([^`]+)`")
 _SHELLS = ("sh", "bash", "console", "shell", "zsh")
 
 
@@ -27,9 +28,33 @@ class Block:
     file: str | None = None
 
     @property
+    def is_shell(self) -> bool:
+        """Whether it is for a shell."""
+        return self.language in _SHELLS
+
+    @property
     def compiled(self) -> CodeType:
         """Its code; a traceback names the page and the page's own line."""
         return compile("\n" * (self.line - 1) + self.source, str(self.page), "exec")
+
+
+def blocks_of(text: str, page: Path) -> list[Block]:
+    """Return the fenced blocks of a text that name a language, in order."""
+    return [
+        Block(
+            page,
+            text.count("\n", 0, m.start()) + 2,
+            m["language"],
+            textwrap.dedent(m["source"]) if m["indent"] else m["source"],
+            m["file"],
+        )
+        for m in _FENCED.finditer(text)
+    ]
+
+
+def spans_of(text: str) -> list[str]:
+    """Return the code within sentences of a text, in order, each on one line."""
+    return [" ".join(each.split()) for each in _SPAN.findall(_FENCED.sub("", text))]
 
 
 @dataclass(frozen=True)
@@ -46,16 +71,12 @@ class Page:
     @property
     def blocks(self) -> list[Block]:
         """Fenced blocks that name a language, in order."""
-        return [
-            Block(
-                self.path,
-                self.text.count("\n", 0, m.start()) + 2,
-                m["language"],
-                textwrap.dedent(m["source"]) if m["indent"] else m["source"],
-                m["file"],
-            )
-            for m in _FENCED.finditer(self.text)
-        ]
+        return blocks_of(self.text, self.path)
+
+    @property
+    def spans(self) -> list[str]:
+        """Code within sentences, in order, each on one line."""
+        return spans_of(self.text)
 
     @property
     def python(self) -> list[Block]:
@@ -65,4 +86,4 @@ class Page:
     @property
     def shell(self) -> list[Block]:
         """Blocks for a shell, in order."""
-        return [block for block in self.blocks if block.language in _SHELLS]
+        return [block for block in self.blocks if block.is_shell]
