@@ -392,7 +392,13 @@ async def test_unknown_local_route_is_not_found(http: httpx2.AsyncClient) -> Non
     assert answer.json()["type"] == "not-found"
 
 
-@pytest.mark.parametrize("body", ["", "{}", '{"advance_s": "soon"}', '{"advance_s": 1e300}', "[1]"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "{}", '{"advance_s": "soon"}', '{"advance_s": 1e300}', "[1]"),
+        '{"advance_s": 1, "timers": "yes"}',
+    ],
+)
 async def test_clock_is_moved_by_numbers_only(http: httpx2.AsyncClient, body: str) -> None:
     headers = LOCAL | {"Content-Type": "application/json"}
     assert (await http.post("/_local/clock", content=body, headers=headers)).status_code == 422

@@ -472,9 +472,11 @@ class System:
         """Return what people were sent."""
         return list(self._local("GET", "/_local/outbox"))
 
-    def advance_clock(self, seconds: float) -> float:
-        """Move the clock that the system reads; the seconds by which it is ahead now."""
-        return float(self._local("POST", "/_local/clock", {"advance_s": seconds})["offset_s"])
+    def advance_clock(self, seconds: float, *, timers: bool = False) -> float:
+        """Move the clock that the system reads, and those timers of Step Functions; the seconds by which it
+        is ahead now."""
+        body = {"advance_s": seconds, "timers": timers}
+        return float(self._local("POST", "/_local/clock", body)["offset_s"])
 
     def notice_readers(self, noticed: bool) -> None:
         """Let functions learn that the reader of a stream has left, or not, as on AWS."""

@@ -464,10 +464,17 @@ class Runner:
         from http import HTTPStatus
 
         try:
-            offset = self.clock.advance(float(json.loads(body)["advance_s"]))
+            request = json.loads(body)
+            seconds = float(request["advance_s"])
+            moves_timers = request.get("timers", False)
+            if not isinstance(moves_timers, bool):
+                raise TypeError("timers is true or false")
+            offset = self.clock.advance(seconds)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
-            detail = f'send {{"advance_s": SECONDS}}: {error}'
+            detail = f'send {{"advance_s": SECONDS, "timers"?: true}}: {error}'
             return Response.problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", detail)
+        if moves_timers:
+            self.aws.advance_timers(seconds)
         return Response.json({"offset_s": offset.total_seconds()})
 
     def _notice_readers(self, body: bytes) -> Response:

@@ -324,6 +324,14 @@ class AwsServer:
 
         self._server.run(resume())
 
+    def advance_timers(self, seconds: float) -> None:
+        """Let the timers of every open execution end so much earlier."""
+
+        async def advance() -> None:
+            self._services.states.advance(seconds)
+
+        self._server.run(advance())
+
     def stop_executions(self) -> list[str]:
         """Stop every execution where it is, and start no more. Return the ids of the runs that are still
         open: the run of an open execution may be over, and only memory's work is left."""

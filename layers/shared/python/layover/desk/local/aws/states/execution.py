@@ -5,7 +5,8 @@ retries, its deadline and its task token, and carries that state out again."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -67,6 +68,8 @@ class Execution:
         self._frames = records.frames(record.arn)
         self._wakers: dict[str, asyncio.Event] = {}
         """Token -> what wakes the task that waits on it."""
+        self._timers: set[asyncio.Timeout] = set()
+        """Those of waits, and of tasks that wait for their tokens."""
 
     async def run(self) -> None:
         """Run until the end, and record it."""
@@ -92,6 +95,28 @@ class Execution:
         """Look for the outcome of this token, if a task waits for it."""
         if token in self._wakers:
             self._wakers[token].set()
+
+    def advance(self, seconds: float) -> None:
+        """Let its waits, and the limits of tasks that wait for their tokens, end so much earlier."""
+        for frame in self._frames.values():
+            if frame.deadline is not None:
+                frame.deadline -= seconds
+                # In the store as well: a restart would otherwise wait until the time of before.
+                self._save(frame, [], is_transition=False)
+        for timer in self._timers:
+            end = timer.when()
+            if end is not None:
+                timer.reschedule(end - seconds)
+
+    @asynccontextmanager
+    async def _within(self, seconds: float | None) -> AsyncIterator[None]:
+        """Raise TimeoutError after so many seconds (None: never), or when `advance` has taken the rest."""
+        async with asyncio.timeout(seconds) as timer:
+            self._timers.add(timer)
+            try:
+                yield
+            finally:
+                self._timers.discard(timer)
 
     def _close(self, status: str, kind: str, outcome: Mapping[str, Any]) -> None:
         fields = {name: value for name, value in outcome.items() if value is not None}
@@ -215,7 +240,9 @@ class Execution:
             frame.deadline = self._now() + visit.seconds("Seconds", 0)
             # The time of its end, not the time left: a restart makes the wait no longer.
             self._save(frame, [], is_transition=False)
-        await asyncio.sleep(max(0.0, frame.deadline - self._now()))
+        with suppress(TimeoutError):
+            async with self._within(max(0.0, frame.deadline - self._now())):
+                await asyncio.Future()
 
     async def _run_task(self, visit: _Visit) -> Any:
         frame, resource = visit.frame, str(visit.state["Resource"])
@@ -233,7 +260,7 @@ class Execution:
             self._save(frame, [], is_transition=False)
         visit.context["Task"] = {"Token": frame.token}
         try:
-            async with asyncio.timeout(frame.deadline and frame.deadline - self._now()):
+            async with self._within(frame.deadline and frame.deadline - self._now()):
                 if not frame.is_delivered:
                     await self._task(resource.removesuffix(_WAITS), visit.parameters())
                     frame.is_delivered = True

@@ -69,6 +69,11 @@ class StepFunctions:
         for record in self._records.list_executions(None, RUNNING):
             self._run(record)
 
+    def advance(self, seconds: float) -> None:
+        """Let the timers of every open execution end so much earlier: waits, and the limits of tokens."""
+        for execution, _ in self._running.values():
+            execution.advance(seconds)
+
     async def suspend(self) -> list[str]:
         """Stop every execution in its state, for `resume` of a later process. No execution starts after this.
         Return the inputs of the open ones."""
