@@ -633,6 +633,18 @@ def test_runs_that_failed_of_one_error_are_redriven_together(api: Api) -> None:
     assert api.get(f"/runs/{run_ids[0]}").json["status"] == "running"
 
 
+def test_an_owner_whose_redrive_was_not_answered_asks_again_and_starts_nothing_more(
+    api: Api,
+) -> None:
+    run_id = waiting(api)
+    really_fail(api, run_id)
+    path = f"/runs/{run_id}/redrive"
+    first, again = api.post(path), api.post(path)
+    assert (first.status, again.status) == (202, 202)
+    assert again.json["status"] == "running"
+    assert api.world.callbacks.started == [f"{run_id}-1", f"{run_id}-2"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

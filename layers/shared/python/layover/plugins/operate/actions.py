@@ -91,8 +91,9 @@ async def read_run(
 
 
 async def has_failed(runtime: Runtime, actor: Actor, run_id: str) -> bool:
-    """Return whether a run of the actor's has failed. Raises NotFound."""
-    return (await meta_of(runtime, actor.owner, run_id)).status is Status.FAILED
+    """Return whether a run of the actor's has failed, or goes on since it did. Raises NotFound."""
+    run = await meta_of(runtime, actor.owner, run_id)
+    return run.status is Status.FAILED or run.reopened_at is not None
 
 
 async def read_prompt(runtime: Runtime, actor: Actor, run_id: str, number: int) -> OperatedPrompt:
@@ -116,14 +117,14 @@ async def read_prompt(runtime: Runtime, actor: Actor, run_id: str, number: int) 
 
 async def redrive_run(runtime: Runtime, actor: Actor, run_id: str) -> Run:
     """Let a run of the actor's go on in a fresh execution: any run of an operator's, else one that failed.
-    Raises as `redrive`."""
+    One that goes on since it failed stays as it is. Raises as `redrive`."""
     run = await meta_of(runtime, actor.owner, run_id)
     if is_operator(runtime, actor):
         deed = Deed(OperationKind.REDRIVE, run)
         return await as_operator(runtime, actor, deed, lambda: redrive(runtime, run.owner, run.id))
     if run.status is not Status.FAILED:
-        status = run.shown_status.value
-        raise Conflict(f"the run is {status}: its owner redrives runs that failed", run_id=run.id)
+        # The request comes again, since the answer to it was lost.
+        return run_view(await snapshot_of(runtime, run.owner, run.id), runtime.agents)
     return await redrive(runtime, run.owner, run.id)
 
 
