@@ -274,7 +274,11 @@ class Clients:
 
     async def decide_all_that_waits(self, dice: random.Random) -> None:
         """Approve, answer or connect whatever waits now."""
-        for call in await self.waiting():
+        await self.approve(await self.waiting(), dice)
+
+    async def approve(self, calls: Sequence[CallRecord], dice: random.Random) -> None:
+        """Approve these calls, answer them, or connect the account for which they wait."""
+        for call in calls:
             kind = call.suspension.kind.value if call.suspension else ""
             request = DecisionRequest(Verdict.APPROVE, attempt=call.attempt)
             if kind == "connect":

@@ -15,9 +15,10 @@ from layover.adapters.journal.allowance import TableAllowance
 from layover.adapters.journal.deliveries import TableDecisionLinks, TableDeliveries
 from layover.adapters.journal.journal import table_journal
 from layover.adapters.journal.leases import TableLeases
+from layover.adapters.journal.outages import TableOutages
 from layover.desk.local.aws.states.errors import StateFailed, StatesError
 from layover.errors import RetryableError
-from layover.inmemory.model import ScriptedModel, fail, say
+from layover.inmemory.model import ScriptedModel, say
 from layover.inmemory.sealer import InMemorySealer
 from layover.inmemory.table import InMemoryTable
 from layover.plugins.memory.condenses.compact import compact
@@ -37,7 +38,7 @@ from layover.recovery.sweep import sweep
 from layover.runs.resume import await_decision, resume
 from layover.runs.turn import turn
 from layover.runtime import Runtime
-from layover.values.channels import QUEUED, Address, Channels, Person
+from layover.values.channels import QUEUED, QUEUED_FOR_OPERATORS, Address, Channels, Person
 from layover.values.decision import WakeUp
 from layover.values.prompt import Prompt, Reply
 from layover.values.runs.payload import (
@@ -176,9 +177,9 @@ class DistantModel:
             dice.uniform(0.05, 1.5) if dice.random() < 0.95 else dice.uniform(5, 40)
         )
         await self._world.pause()
-        if self._world.has_outage:
+        if (refusal := self._world.refusal) is not None:
             self._world.counts["model calls in vain"] += 1
-            raise fail("overloaded", status=503, passes=True)
+            raise refusal
         self._world.counts["model calls"] += 1
         return await self._scripted.complete(prompt, on_delta)
 
@@ -326,6 +327,7 @@ class Services:
 
     world: World
     reply: Callable[[Prompt], Reply]
+    config: Channels = CHANNELS
 
     def __post_init__(self) -> None:
         self.on_their_way = 0
@@ -387,10 +389,11 @@ class Services:
     def _channels(self, table: Table) -> ChannelPorts:
         senders = {kind: DistantSender(self.world, each) for kind, each in self.senders.items()}
         return ChannelPorts(
-            config=CHANNELS,
+            config=self.config,
             senders=cast(Any, senders),
             deliveries=TableDeliveries(table, self.world, self.world.rolls),
             links=TableDecisionLinks(table, self.world, self.world.rolls),
+            outages=TableOutages(table, self.world, self.world.rolls),
             base_url="https://layover.example",
         )
 
@@ -461,7 +464,8 @@ class Services:
     async def _queue(self, event: Mapping[str, Any], delay: float) -> None:
         """Do what SQS does: the event comes again until `notify` has taken it."""
         world = self.world
-        ids = {name: event["detail"].get(name, "") for name in QUEUED}
+        names = QUEUED_FOR_OPERATORS.get(event["detail-type"], QUEUED)
+        ids = {name: event["detail"].get(name, "") for name in names}
         await asyncio.sleep(delay)
 
         async def work(runtime: Runtime) -> None:

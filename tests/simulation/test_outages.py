@@ -10,7 +10,10 @@ from layover.errors import ModelError
 from layover.plugins.models.circuit import Circuit
 from layover.plugins.models.faults import ProviderFault
 from layover.plugins.models.retrying import Requests, retrying
+from layover.values.message import Role
+from layover.values.runs.run import Status
 from simulation.faults import Faults, Features, Story
+from simulation.troubles import FAILURES, TOLD, TROUBLES, TroubledDays
 from simulation.world import World, live, loop_time
 
 MOST_A_MINUTE = 20
@@ -70,3 +73,36 @@ def test_a_process_with_many_runs_asks_a_provider_that_is_away_20_times_a_minute
     live(world, scene)
     assert answers == ["Hello."] * count
     assert not world.complaints
+
+
+ANSWERED = [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+
+
+@pytest.fixture(scope="module")
+def days() -> TroubledDays:
+    """Two days with an outage of each length, a wrong key for an hour, and no quota until midnight."""
+    played = TroubledDays(runs_each=5)
+    played.play()
+    return played
+
+
+def test_runs_fail_only_where_waiting_does_not_help_or_is_too_long(days: TroubledDays) -> None:
+    failed = {name: len(ids) for name, ids in days.failed.items() if ids}
+    assert failed == {trouble.name: 5 for trouble in FAILURES}
+
+
+def test_every_run_of_troubled_days_ends_as_if_nothing_had_been(days: TroubledDays) -> None:
+    assert not days.world.complaints
+    assert [run.meta.status for run in days.runs] == [Status.SUCCESS] * 5 * len(TROUBLES)
+    assert days.roles == [ANSWERED] * len(days.runs)
+
+
+def test_nothing_of_troubled_days_is_done_twice(days: TroubledDays) -> None:
+    assert days.effects == dict.fromkeys((run.meta.id for run in days.runs), 1)
+
+
+@pytest.mark.parametrize("channel", ["slack", "mail"])
+def test_operators_get_one_message_for_each_outage_and_one_when_it_is_over(
+    days: TroubledDays, channel: str
+) -> None:
+    assert days.told(channel) == TOLD

@@ -21,9 +21,10 @@ from layover.desk.local.aws.states.errors import StateFailed
 from layover.desk.local.aws.states.service import StepFunctions
 from layover.desk.local.aws.storage import Storage
 from layover.dice import SeededDice
-from layover.errors import RetryableError
+from layover.errors import ModelError, RetryableError
 from layover.ids import RandomIds
 from layover.inmemory.blobs import InMemoryBlobs
+from layover.inmemory.model import fail
 from layover.inmemory.stores.memory import InMemoryMemory
 from layover.inmemory.stores.threads import InMemoryThreads
 from layover.inmemory.table import InMemoryTable
@@ -206,24 +207,30 @@ class World:
         self.machine_arn = made["stateMachineArn"]
 
     @property
+    def elapsed_s(self) -> float:
+        """Seconds since the story began."""
+        return loop_time() - _LOOP_BEGINS
+
+    @property
     def is_away(self) -> bool:
         """True while the database is away."""
         begin, end = self.story.away
-        return begin <= loop_time() - _LOOP_BEGINS < end
+        return begin <= self.elapsed_s < end
 
     @property
-    def has_outage(self) -> bool:
-        """True while the models' provider is away."""
-        return self.story.outage[0] <= loop_time() - _LOOP_BEGINS and self.outage_left_s > 0
+    def refusal(self) -> ModelError | None:
+        """The error with which the models' provider refuses a request now; None: it answers."""
+        is_back = self.elapsed_s < self.story.outage[0] or self.outage_left_s <= 0
+        return None if is_back else fail("overloaded", status=503, passes=True)
 
     @property
     def outage_left_s(self) -> float:
         """Seconds until the models' provider is back."""
-        return self.story.outage[1] - (loop_time() - _LOOP_BEGINS)
+        return self.story.outage[1] - self.elapsed_s
 
     def note(self, *words: object) -> None:
         """Write a line of the trace."""
-        line = f"{loop_time() - _LOOP_BEGINS:9.3f} {' '.join(map(str, words))}"
+        line = f"{self.elapsed_s:9.3f} {' '.join(map(str, words))}"
         self.trace.append(line)
         if self._show is not None:
             self._show(line)
