@@ -29,7 +29,10 @@ from support.kills.scenarios import (
     LOST,
     NESTED,
     OPERATED,
+    PAUSED,
+    PAUSED_BEHIND,
     QUORUM,
+    REDRIVEN,
     REFUSED,
     SERVED,
     STREAMED,
@@ -45,9 +48,10 @@ from support.kills.torture import Torture
 from support.system.folders import folder
 from support.system.system import Brain
 
-BUSY, IDLE, WAITING = 5, 6, 20
-"""Runs at once: of those that compute, of those that kill the one sweeper that all wait for, and of those
-that kill nothing while they wait until a deleted thread is emptied once more."""
+BUSY, IDLE, PAUSING, WAITING = 5, 6, 10, 20
+"""Runs at once: of those that compute, of those that kill the one sweeper that all wait for, of those that
+mostly wait for their provider, and of those that kill nothing while they wait until a deleted thread is
+emptied once more."""
 DRIVEN = (
     WINDING,
     STREAMED,
@@ -69,6 +73,10 @@ DRIVEN = (
 """Those whose runs are brought to their end by their own execution."""
 PEOPLED = (LINKED, TOLD)
 """Those that need people in the configuration of channels."""
+PAUSES = (PAUSED, PAUSED_BEHIND)
+"""Those whose provider is away for some time."""
+MENDED = (*PAUSES, REDRIVEN)
+"""Those that move the clock of their system."""
 SAMPLE = {
     "winding": 8,
     "streamed": 4,
@@ -93,6 +101,9 @@ SAMPLE = {
     "half deleted": 2,
     "half forgotten": 2,
     "left": 6,
+    "paused": 2,
+    "paused behind a payment": 3,
+    "redriven": 4,
 }
 
 
@@ -115,6 +126,13 @@ def peopled(brain: Brain) -> Iterator[Torture]:
     """A system with people who are told of calls, and decide by links and presses."""
     channels = json.dumps(TOLD_CHANNELS)
     with folder("peopled") as data, Torture(data, brain, LAYOVER_CHANNELS=channels) as system:
+        yield system
+
+
+@pytest.fixture(scope="module")
+def moved(brain: Brain) -> Iterator[Torture]:
+    """A system of those whose stories move its clock."""
+    with folder("moved") as data, Torture(data, brain) as system:
         yield system
 
 
@@ -184,4 +202,21 @@ def test_people_of_channels_decide_despite_a_kill_at_some_points(peopled: Tortur
     outcomes: list[Outcome] = []
     for scenario in PEOPLED:
         outcomes += kill_here_and_there(peopled, scenario, BUSY)
+    check(outcomes, time.monotonic() - began)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", MENDED, ids=lambda s: s.name)
+def test_a_run_that_pauses_or_is_redriven_survives_a_kill_at_every_point(
+    moved: Torture, scenario: Scenario
+) -> None:
+    kill_everywhere(moved, scenario, PAUSING if scenario in PAUSES else BUSY)
+
+
+def test_a_run_that_pauses_or_is_redriven_survives_a_kill_at_some_points(moved: Torture) -> None:
+    began = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        found = pool.map(lambda s: kill_here_and_there(moved, s, BUSY), PAUSES)
+        outcomes = [outcome for each in found for outcome in each]
+    outcomes += kill_here_and_there(moved, REDRIVEN, BUSY)
     check(outcomes, time.monotonic() - began)

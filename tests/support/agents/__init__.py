@@ -7,7 +7,15 @@ guarded   models that are away, and a hook that refuses, changes and suspends
 keeping   tools and memories that store much"""
 
 from support.agents.deciding import treasurer
-from support.agents.durable import bouncer, broker, foreman, learner, stargazer, torture
+from support.agents.durable import (
+    bouncer,
+    broker,
+    foreman,
+    learner,
+    patient,
+    stargazer,
+    torture,
+)
 from support.agents.guarded import keyless, rescued, warden
 from support.agents.keeping import archivist, hoarder
 from support.agents.shop import (
@@ -51,6 +59,7 @@ __all__ = [
     "page_keeper",
     "page_observer",
     "page_reader",
+    "patient",
     "plain",
     "rescued",
     "scholar",

@@ -1,6 +1,7 @@
 """Tools whose effects are counted while processes die."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 from layover import (
@@ -11,6 +12,7 @@ from layover import (
     EpisodicMemory,
     Hook,
     HookContext,
+    Limits,
     Memory,
     ModelRequest,
     ObservationalMemory,
@@ -144,6 +146,27 @@ torture = Agent(
     handoffs=[cashier],
     tool_concurrency=2,
 )
+
+
+class NamesItsUser(Hook):
+    """Tells the provider whose request it is."""
+
+    async def before_model(self, ctx: HookContext, request: ModelRequest) -> ModelRequest:
+        settings = request.settings.model_copy(update={"extra": {"user": ctx.resource_id}})
+        return request.model_copy(update={"settings": settings})
+
+
+patient = Agent(
+    name="patient",
+    model="openai/fake-1",
+    instructions="You are deterministic.",
+    tools=TOOLS,
+    tool_concurrency=2,
+    hooks=[NamesItsUser()],
+    # Each story moves the clock of all.
+    limits=Limits(provider_patience=timedelta(days=30)),
+)
+"""Its provider refuses the requests of some users."""
 
 
 class NoContraband(Hook):

@@ -6,6 +6,7 @@ from typing import Any
 
 from layover.keys import Keys, due_key
 from support.kills.accounts import consent_at, live_at
+from support.kills.mending import away, judge_pauses, judge_redrives, keyless, pause, redrive
 from support.kills.story import Death, Point, Scenario
 from support.kills.telling import decide_when_told
 from support.kills.torture import DEADLINE_S, NEXT, PAUSE_S, Client
@@ -410,6 +411,73 @@ CHATTED = Scenario(
     ),
 )
 """A page that sends its message again until it is answered: one run, whatever died before its answer."""
+
+# Runs whose provider is away, or refuses them, until their story mends that
+
+
+_OF_TURNS = ("turn DynamoTable.transact", "turn DynamoTable.write", "turn OpenAIChat")
+
+
+def _pause_within(client: Client, thread: str, run_id: str) -> None:
+    pause(client, run_id, "within")
+
+
+PAUSED = Scenario(
+    "paused",
+    (
+        _ask(("charge", "o1"), ("look_up", "o2")),
+        away("within", _ask(("refund", "o3"))),
+        say("paid back, late"),
+    ),
+    "please charge it and pay it back, however long it takes",
+    agent="patient",
+    act=_pause_within,
+    watched=_OF_TURNS,
+    check=judge_pauses,
+)
+"""The provider goes away within a turn, behind calls that ran. The run pauses, and goes on by itself."""
+
+
+def _pause_behind(client: Client, thread: str, run_id: str) -> None:
+    client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
+    pause(client, run_id, "behind")
+
+
+PAUSED_BEHIND = Scenario(
+    "paused behind a payment",
+    (
+        _ask(("charge", "o4"), ("refund", "o5")),
+        away("behind", say("paid back, and told late")),
+    ),
+    "please charge it and pay it back, and tell me however late",
+    agent="patient",
+    act=_pause_behind,
+    watched=_OF_TURNS,
+    check=judge_pauses,
+)
+"""The provider is away when an approved payment has been made. The payment is made once."""
+
+
+def _redrive_twice(client: Client, thread: str, run_id: str) -> None:
+    redrive(client, run_id, "at first")
+    client.decide(run_id, client.suspended(run_id, 1)["pending"][0])
+    redrive(client, run_id, "in the end")
+
+
+REDRIVEN = Scenario(
+    "redriven",
+    (
+        keyless("at first", _ask(("charge", "o6"), ("refund", "o7"))),
+        keyless("in the end", say("paid back, at the third go")),
+    ),
+    "please charge it and pay it back, whatever the key",
+    agent="patient",
+    act=_redrive_twice,
+    watched=("api POST /runs/redrive", *_OF_TURNS),
+    check=judge_redrives,
+)
+"""A run that fails before its first step, and again when an approved payment has been made. Its owner
+redrives it each time: it ends as if nothing had been."""
 
 # Runs that only the sweeper, or Settle, brings to their end
 

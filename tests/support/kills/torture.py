@@ -155,6 +155,18 @@ class Torture(System):
         """Those that are not over."""
         return self.executions(run_id, statusFilter="RUNNING")
 
+    def is_in(self, run_id: str, state: str) -> bool:
+        """Return whether an execution of the run is in this state of the machine."""
+        for name in self.at_work(run_id):
+            arn = f"{self.execution_arn}:{name}"
+            page = self.states.get_execution_history(
+                executionArn=arn, reverseOrder=True, maxResults=1
+            )
+            entered = page["events"][0].get("stateEnteredEventDetails", {})
+            if entered.get("name") == state:
+                return True
+        return False
+
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows, as the owner of the tables sees them."""
         import psycopg
