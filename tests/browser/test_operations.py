@@ -422,7 +422,7 @@ def test_prompt_of_a_step_is_shown_with_whether_it_is_the_one_that_was_sent(
     enter: Enter, brain: Brain, system: System
 ) -> None:
     olga, ann = operator(enter, "operate,read-content,audit"), enter().sign_in()
-    asks(ann, brain)
+    order = asks(ann, brain)
     page = of(olga, ann, 1)
     page.locator(".runs tbody a").click()
     choice = page.get_by_label("Step", exact=True)
