@@ -14,13 +14,20 @@ from functions.api.console.assets import FOLDER
 from integration.api.kit import Api
 
 Json = dict[str, Any]
-METHODS = {"get": "get", "all": "get", "post": "post", "patch": "patch", "put": "put"} | {
-    "remove": "delete"
-}
+METHODS = {
+    "get": "get",
+    "all": "get",
+    "useItems": "get",
+    "post": "post",
+    "patch": "patch",
+    "put": "put",
+} | {"remove": "delete"}
 _CALL = re.compile(
-    r'(?<![\w.])(get|all|post|patch|put|remove|send)\((?:"([A-Z]+)", )?([`"])(.*?)\3(?:, (\{.*?\}))?'
+    r'(?<![\w.])(get|all|useItems|post|patch|put|remove|send)\((?:"([A-Z]+)", )?([`"])(.*?)\3(?:, (\{.*?\}))?'
 )
-_USES = re.compile(r"(?<![\w.])(?:get|all|post|patch|put|remove|send)\((?![^)]*\) =>)(?=[`\"p])")
+_USES = re.compile(
+    r"(?<![\w.])(?:get|all|useItems|post|patch|put|remove|send)\((?![^)]*\) =>)(?=[`\"p])"
+)
 _CONST = r"(?:const|let) {} = ([^;]*);"
 _HOLE = re.compile(r"\$\{([^{}]*)\}")
 _LITERAL = re.compile(r"[`\"]([^`\"]*)[`\"]")
@@ -29,6 +36,8 @@ _FIELD = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _EVENT = re.compile(
     r'event\.type === "([a-z-]+)"|case "([a-z-]+)":|^  "?([a-z-]+)"?: \(view, event', re.M
 )
+PAGED = {"all": ("limit", "cursor"), "useItems": ("cursor",)}
+"""What a call adds to the query of the path that it is given."""
 _LINK = "/decide/{}"
 _VERDICT = "/runs/{{}}/tool-calls/{{}}/{}"
 OTHERS = {
@@ -44,8 +53,9 @@ OTHERS = {
     *("user_agents", "user_assertion"),
 }
 """Words of OAuth and Lambda, of the files of evaluations, and of no field: a folder, a value."""
-VARIABLE = 3
-"""The number of calls whose path is an argument: of `all`, of the pages in it, and of a verdict."""
+VARIABLE = 4
+"""The number of calls whose path is an argument: of `all`, of the pages in it and in `useItems`, and of a
+verdict."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,8 @@ def uses() -> Iterator[Use]:
     """Every call that names its path, or the verdict in it."""
     for module, source in sources().items():
         for name, method, _, template, body in _CALL.findall(source):
-            if template.startswith("${path}${joint}"):
+            if template.startswith(("${path}${joint}", "${address}${from}")):
+                # The pages of `all` and of `useItems`, which are given the path.
                 continue
             fields = set(re.findall(r"[{,] (\w+)(?=[:, ])", body))
             whole = _expanded(template, source)
@@ -81,7 +92,7 @@ def uses() -> Iterator[Use]:
                 )
                 yield Use(module, "post", _VERDICT.format(whole), frozenset(), frozenset(verdict))
                 continue
-            query = {*_QUERY.findall(whole), *(("limit", "cursor") if name == "all" else ())}
+            query = {*_QUERY.findall(whole), *PAGED.get(name, ())}
             given = frozenset(fields if METHODS.get(name) != "get" and name != "send" else ())
             path = whole.partition("?")[0]
             if path == _VERDICT.format("{}").replace("{{}}", "{}"):

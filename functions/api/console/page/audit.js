@@ -58,7 +58,8 @@ const OnlyAuditors = () => html`<${OnlyOperators} title=${S.audit.refused} scope
 
 function Book({ book, wishes, links }) {
   const days = BOUNDS.filter((name) => wishes[name]).map((name) => `&${name}=${id(wishes[name])}`).join("");
-  const read = useItems(`/audit/${book}?limit=${AUDIT_ROWS}${days}`, AUDIT_PAGES);
+  const path = book === "decisions" ? "/audit/decisions" : "/audit/operations";
+  const read = useItems(`${path}?limit=${AUDIT_ROWS}${days}`, AUDIT_PAGES);
   useRunKeys();
   if (read.error?.status === 403) return html`<${OnlyAuditors} />`;
   const of = { kind: deedOf, agent: (row) => row.agent, tool_name: (row) => row.tool_name, owner: (row) => row.owner };

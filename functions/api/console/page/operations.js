@@ -37,7 +37,8 @@ export function useItems(address, atOnce = 1) {
     setState((old) => ({ ...old, error: null, loading: true }));
     try {
       for (let n = 0; n < count && (n === 0 || found.cursor) && mine === newest.current; n += 1) {
-        const page = await get(`${address}${found.cursor ? `&cursor=${id(found.cursor)}` : ""}`);
+        const from = found.cursor ? `&cursor=${id(found.cursor)}` : "";
+        const page = await get(`${address}${from}`);
         found.items = [...found.items, ...page.items];
         found.cursor = page.next_cursor;
       }
