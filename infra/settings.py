@@ -10,10 +10,11 @@ FUNCTIONS: Mapping[str, FunctionSettings] = STANDARD
 """Memory and time of each function: `{**STANDARD, "turn": FunctionSettings(...)}`."""
 
 # What your tools need besides the packages in functions/user_agents/requirements.txt. Only the functions that
-# run tools (turn and resume) get it. api and streams do not, although they make an agent's deps and ask its
-# hooks when a run is cancelled while it waits (docs/hooks.md#points).
+# run tools (turn and resume) get secrets and policies. api and streams do not, although they make an agent's
+# deps and ask its hooks when a run is cancelled while it waits (docs/hooks.md#points).
 TOOL_ENV: Mapping[str, str] = {}
-"""Environment variables. They are in plain sight, so nothing secret belongs here."""
+"""Environment variables of every function that imports the agents. They are in plain sight, so nothing secret
+belongs here."""
 TOOL_SECRETS: Mapping[str, str] = {}
 """Environment variable -> name of an SSM SecureString parameter, or ARN of a secret of Secrets Manager. The
 variable holds that, and the functions may read it: `{"SHOP_KEY": "/shop/api-key"}`."""

@@ -486,6 +486,15 @@ def test_tools_may_read_their_secrets_and_other_functions_may_not(
         assert (variables.get("BANK_KEY") == BANK_KEY) == is_of_tools
 
 
+def test_variables_of_the_project_are_wherever_its_agents_are_imported(
+    everything_given: Synthesized,
+) -> None:
+    """An `extract` without them would fail to import a module that reads one, and learn nothing."""
+    functions = everything_given.functions()
+    has = {n for n, f in functions.items() if f["Environment"]["Variables"].get("SHOP") == "main"}
+    assert has == {*LOADS_AGENTS}
+
+
 def test_condition_of_a_policy_is_kept(everything_given: Synthesized) -> None:
     for name in TOOLS:
         (mail,) = (

@@ -90,14 +90,25 @@ def test_line_is_one_more_entry_where_the_setting_has_some(tmp_path: Path) -> No
     assert lack.todo == 'add SHOP_URL = "..." to tool_env under [stages.dev] of layover.toml'
 
 
-@pytest.mark.parametrize("given", ["", 'tool_env = { SHOP_URL = "https://a.example" }\n'])
-def test_variable_read_at_import_fails_also_where_tools_have_it(given: str, tmp_path: Path) -> None:
+AT_IMPORT = 'from os import environ\nURL = environ["SHOP_URL"]\n'
+
+
+def test_variable_read_at_import_fails_where_only_tools_have_it(tmp_path: Path) -> None:
     """The API imports the agents and runs no tool."""
-    code = 'from os import environ\nURL = environ["SHOP_URL"]\n'
-    lack = made(tmp_path, code, {FILE: TOML + given}).only()
+    given = 'tool_secrets = { SHOP_URL = "/shop/url" }\n'
+    lack = made(tmp_path, AT_IMPORT, {FILE: TOML + given}).only()
     assert lack.fails
     assert "when it is imported, which all functions do" in lack.text
-    assert ("write tool_env" in lack.todo) is not bool(given)
+    assert lack.todo == "read it in the tool that uses it"
+
+
+def test_variable_read_at_import_is_one_of_each_function_that_imports_the_agents(
+    tmp_path: Path,
+) -> None:
+    lack = made(tmp_path / "a", AT_IMPORT).only()
+    assert (lack.fails, lack.todo.partition(" {")[0]) == (True, "write tool_env =")
+    given = {FILE: TOML + 'tool_env = { SHOP_URL = "https://a.example" }\n'}
+    assert made(tmp_path / "b", AT_IMPORT, given).lacks() == []
 
 
 def test_variable_that_may_be_missing_only_may_be_lacking(tmp_path: Path) -> None:
@@ -253,6 +264,15 @@ def test_variables_that_only_an_import_tells_are_named_one_after_the_other(tmp_p
     found = lacks(own.project, {"stage": "dev"}, Imports("SHOP_URL", "SHOP_ZONE"))
     assert [(each.name, each.fails) for each in found] == [("SHOP_URL", True), ("SHOP_ZONE", True)]
     assert "agents/a.py:3: KeyError: 'SHOP_URL'" in found[0].text
+
+
+def test_import_is_tried_with_what_every_function_that_imports_the_agents_has(
+    tmp_path: Path,
+) -> None:
+    given = 'tool_env = { SHOP_URL = "a" }\ntool_secrets = { SHOP_ZONE = "/b" }\n'
+    own = made(tmp_path, "", {FILE: TOML + given})
+    (lack,) = lacks(own.project, {"stage": "dev"}, Imports("SHOP_URL", "SHOP_ZONE"))
+    assert (lack.name, lack.todo[:14]) == ("SHOP_ZONE", "read variables")
 
 
 def test_key_of_something_else_is_taken_for_no_variable(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
@@ -87,6 +87,13 @@ def lacks_of(
     return list(_Stage(project, settings, tuple(dot_env), tuple(failures)).lacks())
 
 
+def variables_of_import(settings: Settings) -> Mapping[str, str]:
+    """Return the project's variables that each function has which imports the agents."""
+    # As `layover.desk.cdk.constructs.functions` gives them.
+    all_run_tools = all(settings.functions[name].tools for name in LOADS_AGENTS)
+    return {**settings.tool_env, **(settings.tool_secrets if all_run_tools else {})}
+
+
 def app_files(project: Project) -> list[Path]:
     """Return the modules of the project's CDK app."""
     app = project.root / f"{project.settings.deploy.app.replace('.', '/')}.py"
@@ -146,8 +153,12 @@ class _Stage:
     @cached_property
     def _variables(self) -> frozenset[str]:
         """Variables that the functions which run tools have."""
-        settings = self.settings
-        return frozenset({*settings.tool_env, *settings.tool_secrets, *self._by_app})
+        return frozenset({*variables_of_import(self.settings), *self._only_of_tools, *self._by_app})
+
+    @cached_property
+    def _only_of_tools(self) -> frozenset[str]:
+        """Variables that not every function which imports the agents has."""
+        return frozenset(self.settings.tool_secrets) - variables_of_import(self.settings).keys()
 
     # Where it goes
 
@@ -204,25 +215,16 @@ class _Stage:
         if _OF_FUNCTIONS.fullmatch(name):
             return None
         text = f'{self._at(piece)} reads os.environ["{name}"]'
-        if piece.at_import and not self._all_run_tools:
-            there = name in self._variables
-            todo = "read it in the tool that uses it"
-            return Lack(
-                name,
+        if piece.at_import and name in self._only_of_tools:
+            is_early = (
                 f"{text} when it is imported, which all functions do, and only those that run tools have "
-                "variables of the project",
-                todo if there else f"{todo}, and {self._variable_line(name)}",
-                fails=True,
+                "`tool_secrets`"
             )
+            return Lack(name, is_early, "read it in the tool that uses it", fails=True)
         if name in self._variables:
             return None
         certain = piece.certain
         return Lack(name, text, self._variable_line(name), certain=certain, fails=certain)
-
-    @property
-    def _all_run_tools(self) -> bool:
-        functions = self.settings.functions
-        return all(functions[name].tools for name in LOADS_AGENTS)
 
     def _optional(self, want: Want) -> Lack | None:
         name = want.name

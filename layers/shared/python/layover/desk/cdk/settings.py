@@ -417,13 +417,14 @@ class Settings(BaseModel):
     agents: str = Field(default="user_agents", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """LAYOVER_AGENTS: the package of the agents in `code`."""
     tool_env: Mapping[str, str] = Field(default={})
-    """Environment variables of the functions that run tools. They are in plain sight, so nothing secret
-    belongs here."""
+    """Environment variables of every function that imports the agents. They are in plain sight, so nothing
+    secret belongs here."""
     tool_secrets: Mapping[str, str] = Field(default={})
     """Environment variable -> name of an SSM SecureString parameter, or ARN of a secret of Secrets Manager.
-    The variable holds that, and the functions may read it: `{"SHOP_KEY": "/shop/api-key"}`."""
+    Only the functions that run tools have the variable, which holds that, and may read the value:
+    `{"SHOP_KEY": "/shop/api-key"}`."""
     tool_policies: tuple[Statement, ...] = ()
-    """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the same functions."""
+    """`Statement(actions=("ses:SendEmail",), resources=("arn:...",))`: of the functions that run tools."""
     channels: Mapping[str, Any] = Field(default={})
     """The places in which people are told of calls that wait for them (`layover.plugins.people.config`).
     Without it nobody is told by Layover."""

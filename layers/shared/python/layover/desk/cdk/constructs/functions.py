@@ -213,11 +213,13 @@ class Functions(Construct):
             variables[WRAPPER] = f"/var/task/{HANDLERS}/{name}/bootstrap"
         if each.postgres:
             variables |= self._of_the_way_out()
-        if self._settings.agents != USER_AGENTS and name in LOADS_AGENTS:
-            variables[AGENTS] = self._settings.agents
-        variables |= self._of_traces(name)
-        if each.tools:
+        if name in LOADS_AGENTS:
+            if self._settings.agents != USER_AGENTS:
+                variables[AGENTS] = self._settings.agents
+            # A module of the project may read them when it is imported: an `extract` that cannot import it
+            # learns nothing.
             variables |= self._settings.tool_env
+        variables |= self._of_traces(name)
         secrets = self._secrets_of(name, each)
         variables |= secrets
         variables[SECRETS] = ",".join(secrets) or None

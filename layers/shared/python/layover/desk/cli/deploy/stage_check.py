@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from layover.desk.cdk.lacks import Failure, Lack, app_files, lacks_of
+from layover.desk.cdk.lacks import Failure, Lack, app_files, lacks_of, variables_of_import
 from layover.desk.cdk.reading import name_of, trees_of
 from layover.desk.cdk.settings import Settings
-from layover.desk.cdk.variables import LOADS_AGENTS
 from layover.desk.cli.serve_options import Options, settings_of
 from layover.desk.failures import CommandFailed
 from layover.desk.local.serve import dot_env
@@ -61,11 +60,7 @@ def loader(project: Project) -> Load:
 def _failures(settings: Settings, own: Mapping[str, str], load: Load) -> Iterator[Failure]:
     """Yield why the agents cannot be imported with the variables of the stage, if they can be with those of
     this machine."""
-    # Most functions import the agents, and only those that run tools have the project's variables.
-    all_run_tools = all(settings.functions[name].tools for name in LOADS_AGENTS)
-    variables: dict[str, str] = {}
-    if all_run_tools:
-        variables |= {**settings.tool_env, **settings.tool_secrets}
+    variables = dict(variables_of_import(settings))
     problem, invents = load(variables), False
     for _ in range(_MOST):
         match = _MISSING.search(problem or "")
