@@ -1,12 +1,23 @@
 """A project of one's own with the built wheel: made, tested, served, approved, changed."""
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from layover.desk.cli.client import Api
-from support.own_project import Environment, Installation, Serving, approved, asked_refund
+from support.own_project import (
+    INSTALL_S,
+    MAX_SYNTHESIS_S,
+    Environment,
+    Installation,
+    Serving,
+    approved,
+    asked_refund,
+    bring_roots,
+)
 from support.system.folders import folder
 
 
@@ -50,3 +61,35 @@ def test_fresh_environment_with_the_extra_local_has_all_that_a_project_needs(pla
     environment.install("local")
     walk(environment, place)
     assert folders(place) == [".venv", "shop"]
+
+
+@pytest.mark.package
+def test_fresh_environment_with_both_extras_locks_a_project_and_writes_its_template(
+    place: Path,
+) -> None:
+    """With nothing else but uv, which `layover lock` asks for."""
+    if shutil.which("npx") is None:
+        pytest.skip("the CDK needs Node on the path")
+    environment = Environment(place)
+    environment.install("local", "cdk", options=("uv",))
+    environment.run(place, "init", "shop")
+    project = place / "shop"
+    bring_roots(project)
+    (project / "agents" / "requirements.txt").write_text("markupsafe\n")
+    environment.run(project, "lock", within_s=INSTALL_S)
+    own, of_agents = (
+        (project / name).read_text() for name in ("requirements.lock", "agents/requirements.lock")
+    )
+    assert re.search(r"^layover==\S+ \\\n    --hash=sha256:", own, re.M)
+    assert re.findall(r"^[a-z].*==", of_agents, re.M) == ["markupsafe=="]
+    assert of_agents[of_agents.index("markupsafe") :] in own
+    assert "://" not in own + of_agents
+    assert environment.run(project, "lock", "--check") == "the locks fit\n"
+    environment.fetch(project / "requirements.lock")
+    said = environment.run(project, "synth", within_s=MAX_SYNTHESIS_S)
+    assert "lacks" not in said
+    (speedups,) = (project / ".layover/cdk/functions/markupsafe").glob("*.so")
+    assert speedups.name == "_speedups.cpython-313-aarch64-linux-gnu.so"
+    (project / "agents" / "requirements.txt").write_text("markupsafe<9\n")
+    with pytest.raises(AssertionError, match=r"dev lacks a lock of agents/requirements\.txt"):
+        environment.run(project, "synth", within_s=MAX_SYNTHESIS_S)

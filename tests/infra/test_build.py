@@ -8,14 +8,16 @@ import re
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 from layover.desk.cdk import build
-from layover.desk.cdk.build import Target, content_hash, interpreter, size_mb
+from layover.desk.cdk.build import Project, Target, content_hash, interpreter, size_mb
 from layover.desk.cdk.build import build as build_all
+from layover.desk.cdk.locks import head
 
 ROOT = Path(__file__).parents[2]
 HANDLERS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
@@ -257,6 +259,66 @@ def test_packages_of_users_may_have_the_names_of_functions(
     assert run.stdout == "user user user user\n[True, True, True, False]\n", run.stderr
     assert (target.functions / "user_agents" / "resume" / "rules.py").is_file()
     assert (target.functions / "functions" / "streams" / "bootstrap").stat().st_mode & 0o111
+
+
+def locked_wheel(folder: Path, digest: str) -> Path:
+    """A `functions` folder whose agents want a package of no index, and the lock of it."""
+    wheel = wheel_of(folder, "theirs", {"theirs.py": "", "more.py": ""})
+    wanted = folder / "functions" / "user_agents" / "requirements.txt"
+    wanted.parent.mkdir(parents=True)
+    wanted.write_text(f"{wheel}\nno-such-distribution\n")
+    digest = digest or sha256(wheel.read_bytes()).hexdigest()
+    # No other distribution is looked for: a lock is complete.
+    text = f"theirs @ {wheel.as_uri()} --hash=sha256:{digest}\n"
+    wanted.with_suffix(".lock").write_text(head(wanted) + text)
+    return wanted.parents[1]
+
+
+@pytest.mark.package
+def test_agents_get_what_their_lock_has_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "FUNCTIONS", locked_wheel(tmp_path, ""))
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    build._build_functions(target, tmp_path / "no-layer")
+    assert (target.functions / "theirs.py").is_file()
+
+
+@pytest.mark.package
+def test_file_that_the_lock_of_the_agents_does_not_know_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "FUNCTIONS", locked_wheel(tmp_path, "0" * 64))
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    with pytest.raises(build.BuildFailed, match="DO NOT MATCH THE HASHES"):
+        build._build_functions(target, tmp_path / "no-layer")
+
+
+def test_lock_of_other_requirements_is_refused_before_anything_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = locked_wheel(tmp_path, "")
+    (functions / "user_agents" / "requirements.txt").write_text("another\n")
+    monkeypatch.setattr(build, "FUNCTIONS", functions)
+    monkeypatch.setattr(build, "BUILD", tmp_path)
+    target = Target(ARCHITECTURES[platform.machine()], VERSION, tmp_path / "out")
+    with pytest.raises(
+        build.BuildFailed,
+        match=r"user_agents/requirements\.lock was made of other.*: run `layover lock`",
+    ):
+        build._build_functions(target, tmp_path / "no-layer")
+
+
+def test_lock_is_an_input_of_the_build(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text("theirs\n")
+    project = Project(tmp_path / "agents", requirements=wanted)
+    before = build._inputs(Target(), project)
+    wanted.with_suffix(".lock").write_text(head(wanted))
+    assert build._inputs(Target(), project) != before
 
 
 @pytest.mark.parametrize(

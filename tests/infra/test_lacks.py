@@ -11,6 +11,7 @@ import pytest
 from layover.desk.cdk.agents_code import AgentsCode
 from layover.desk.cdk.distributions import missing_here, supply_of
 from layover.desk.cdk.lacks import Failure, Lack, lacks_of
+from layover.desk.cdk.locks import head
 from layover.desk.cdk.settings import Settings
 from layover.desk.cli.deploy.stage_check import lacks
 from layover.desk.shipped import SHIPPED
@@ -243,6 +244,24 @@ def test_stage_for_users_without_an_address_of_alarms_is_named(stage: str, tmp_p
     assert not lack.fails
     (tmp_path / FILE).write_text(f'[stages.{stage}]\nalarms_email = "ann@example.com"\n')
     assert not lacks(read(tmp_path), {"stage": stage})
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_lock_that_does_not_fit_is_named_and_fails_where_the_build_reads_it(
+    given: bool, tmp_path: Path
+) -> None:
+    files = {"agents/requirements.txt": "pydantic\n", "requirements.txt": "layover\n"}
+    own = made(tmp_path, "", {**files, "requirements.lock": "pydantic==2 --hash=sha256:aa\n"})
+    (tmp_path / "requirements.lock").write_text(head(tmp_path / "requirements.txt"))
+    if given:
+        (tmp_path / "agents" / "requirements.lock").write_text("pydantic==2 --hash=sha256:aa\n")
+    lack = own.only()
+    assert lack.fails == given
+    why = "does not tell what it was made of" if given else "is missing"
+    assert lack.words == (
+        f"lacks a lock of agents/requirements.txt: requirements.lock {why}: run `layover lock`, and commit "
+        "what it writes"
+    )
 
 
 # An import of the agents

@@ -2,24 +2,18 @@
 
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from layover.desk.cli.deploy.needs import CDK
 from support.aws.templates import Synthesized
-from support.certificates import self_signed
 from support.chapters import follow
-from support.own_project import Installation
+from support.own_project import MAX_SYNTHESIS_S, Installation, bring_roots
 from support.system.folders import folder
 
 pytestmark = pytest.mark.package
 
-MAX_SYNTHESIS_S = 900.0
-"""It fetches the CDK's command line and all libraries of the layer."""
 NAGGED = """
 from aws_cdk import Validations
 from cdk_nag import AwsSolutionsChecks, ServerlessChecks
@@ -27,14 +21,6 @@ from cdk_nag import AwsSolutionsChecks, ServerlessChecks
 Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
 app.synth()
 """
-
-
-def roots_of_rds() -> str:
-    """A bundle like Amazon's, with the root of one region."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.NameAttribute(x509.NameOID.COMMON_NAME, "Amazon RDS eu-west-1 Root CA ECC384 G1")
-    years = timedelta(days=3650)
-    return self_signed(key, x509.Name([name]), now - years, now + years).decode()
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +33,7 @@ def made() -> Iterator[tuple[Installation, Path]]:
         installation = Installation(place)
         project = follow(installation, place, "deployed")
         (project / "agents" / "requirements.txt").write_text("markupsafe\n")
-        roots = project / ".layover" / "build" / "rds-global-bundle.pem"
-        roots.parent.mkdir(parents=True)
-        roots.write_text(roots_of_rds())
+        bring_roots(project)
         app = project / "infra" / "app.py"
         # What a careful deployer adds.
         app.write_text(app.read_text().replace("app.synth()\n", NAGGED))

@@ -67,7 +67,7 @@ def test_a_pip_that_installs_for_its_user_still_builds_for_lambda(
     monkeypatch.setattr(subprocess, "run", run)
     wanted = tmp_path / "requirements.txt"
     wanted.touch()
-    build._install(build.Target(), wanted, tmp_path / "out", deps=False)
+    build._install(build.Target(), wanted, tmp_path / "out", [])
     (command,) = commands
     assert {"--no-user", "--prefix=", "--root=/"} < {*command}
 

@@ -33,6 +33,14 @@ def self_signed(
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
+def roots_of_rds() -> str:
+    """Return a bundle like Amazon's, with the root of one region."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.NameAttribute(x509.NameOID.COMMON_NAME, "Amazon RDS eu-west-1 Root CA ECC384 G1")
+    years = timedelta(days=3650)
+    return self_signed(key, x509.Name([name]), now - years, now + years).decode()
+
+
 def loopback_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     """Return the certificate's file, and the context of a server on 127.0.0.1 that has it."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -11,6 +11,7 @@ from typing import Any
 
 from layover.desk.cli.client import Api
 from layover.desk.shipped import PACKAGE, SHIPPED
+from support.certificates import roots_of_rds
 from support.system.system import START_LIMIT_S, STOP_LIMIT_S, eventually
 from support.wheels import build_wheel, unpack
 
@@ -18,6 +19,8 @@ _OF_THE_MACHINE = ("PIP_", "SSL_", "NODE_", "npm_config_")
 """How the variables begin that say where this machine gets packages."""
 INSTALL_S = 900.0
 """It may have to fetch 70 packages."""
+MAX_SYNTHESIS_S = 900.0
+"""It fetches the CDK's command line and all libraries of the layer."""
 
 
 class Installation:
@@ -91,10 +94,23 @@ class Environment(Installation):
 
     def install(self, *extras: str, options: Sequence[str] = ()) -> None:
         """Install the wheel with these extras. `options`: more of them for pip."""
-        wheel = f"{self._wheel}[{','.join(extras)}]"
+        self._pip(*options, f"{self._wheel}[{','.join(extras)}]")
+
+    def fetch(self, lock: Path) -> None:
+        """Fetch each file of a lock that this interpreter would install, and compare its hash."""
+        self._pip("--dry-run", "--ignore-installed", "--require-hashes", "--requirement", str(lock))
+
+    def _pip(self, *arguments: str) -> None:
         python = self._folder / "bin" / "python"
-        command = [str(python), "-m", "pip", "install", "-q", *options, wheel]
+        command = [str(python), "-m", "pip", "install", "-q", *arguments]
         self._called(command, self._place, INSTALL_S)
+
+    def variables(self) -> dict[str, str]:
+        """The variables of a command. Layover is at no index, so pip finds it in the wheel's folder. An index
+        with some files of a release, as a machine of tests has one, knows too few hashes for a lock."""
+        given = super().variables()
+        folders = f"{given.get('PIP_FIND_LINKS', '')} {self._wheel.parent}"
+        return {**given, "PIP_FIND_LINKS": folders.strip(), "UV_EXTRA_INDEX_URL": ""}
 
     def _path(self) -> dict[str, str]:
         return {}
@@ -139,6 +155,13 @@ class Serving:
         match = eventually(look, within=START_LIMIT_S)
         assert match is not None
         return match[1]
+
+
+def bring_roots(project: Path) -> None:
+    """Put roots of RDS where the synthesis would fetch them to."""
+    roots = project / ".layover" / "build" / "rds-global-bundle.pem"
+    roots.parent.mkdir(parents=True)
+    roots.write_text(roots_of_rds())
 
 
 def over(api: Api, run_id: str, status: str) -> Any:

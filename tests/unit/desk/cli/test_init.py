@@ -47,6 +47,14 @@ TEMPLATES = tuple(AGENTS)
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LAYOVER_PROVIDERS", "LAYOVER_AGENTS")
 
 
+@pytest.fixture(autouse=True)
+def no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A uv on the path of this machine would ask an index for the first lock."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    without = [each for each in folders if not (Path(each) / "uv").exists()]
+    monkeypatch.setenv("PATH", os.pathsep.join(without))
+
+
 def files_made(template: str) -> set[str]:
     return FILES | {f"evals/{AGENTS[template]}.yaml"}
 
@@ -187,7 +195,8 @@ def test_command_asks_nothing_without_a_terminal_and_says_what_it_did(tmp_path: 
     first = started(tmp_path, "init", "my shop", "--template", "research")
     assert first.returncode == 0, first.stderr
     lines = first.stdout.splitlines()
-    assert {line.removeprefix("made  my shop/") for line in lines[:-2]} == files_made("research")
+    assert {line.removeprefix("made  my shop/") for line in lines[:-3]} == files_made("research")
+    assert lines[-3].startswith("lock  not made: `pip install uv && layover lock`")
     assert lines[-2] == "name  my-shop: the stack of a stage is my-shop-STAGE"
     assert lines[-1] == "next: cd 'my shop' && layover test && layover dev"
     again = call(tmp_path, "init", "my shop")
@@ -347,8 +356,28 @@ def test_jobs_that_have_a_role_install_only_files_with_known_hashes(project: Pat
         commands = [step.get("run", "") for step in job["steps"]]
         installs = [command for command in commands if "pip install" in command]
         assert installs == ["pip install --require-hashes -r requirements.lock"]
-    readme = (project / "README.md").read_text()
-    assert "--generate-hashes requirements.txt -o requirements.lock" in readme
+    assert "\n   layover lock\n" in (project / "README.md").read_text()
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_job_of_the_tests_installs_the_lock_once_there_is_one(
+    is_locked: bool, project: Path
+) -> None:
+    (script,) = (
+        step["run"]
+        for step in workflow_of(project)["jobs"]["test"]["steps"]
+        if "pip install" in step.get("run", "")
+    )
+    if is_locked:
+        (project / "requirements.lock").touch()
+    said = 'pip() { echo pip "$@"; }\nlayover() { echo layover "$@"; }\n'
+    run = ["/bin/sh", "-c", said + script]
+    output = subprocess.run(run, cwd=project, capture_output=True, text=True, check=True).stdout
+    assert output.splitlines() == (
+        ["pip install --require-hashes -r requirements.lock", "layover lock --check"]
+        if is_locked
+        else ["pip install -r requirements.txt"]
+    )
 
 
 def test_pull_request_shows_what_would_change_by_a_role_of_its_own(project: Path) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 from layover.desk.cdk import certificates
 from layover.desk.cdk.distributions import requirements_in
+from layover.desk.cdk.locks import lock_of, problem
 from layover.desk.shipped import INSTALLED, sources
 
 _SOURCES = sources()
@@ -156,7 +157,9 @@ def build_if_changed(target: Target, project: Project) -> None:
 def _inputs(target: Target, project: Project) -> str:
     """Return a hash of all that a build reads."""
     digest = hashlib.sha256(f"{target.architecture} {target.python} {project.module}".encode())
-    files = [LOCK, CERTIFICATES, *([project.requirements] if project.requirements else [])]
+    files = [LOCK, CERTIFICATES]
+    if project.requirements is not None:
+        files += [project.requirements, lock_of(project.requirements)]
     for path in (*files, *project.parts, FUNCTIONS, PACKAGE):
         digest.update(f"{path.name}\n".encode())
         if path.is_file():
@@ -193,7 +196,7 @@ def _build_functions(target: Target, in_layer: Path, project: Project | None = N
         requirements = FUNCTIONS / USER_AGENTS / "requirements.txt"
         requirements = requirements if requirements.exists() else None
     if requirements is not None and any(requirements_in(requirements)):
-        own = _libraries(target, requirements, layer_wheels=in_layer)
+        own = _libraries(target, requirements, layer_wheels=in_layer, lock=_lock(requirements))
         _check_names(own, requirements, (HANDLERS, project.module if project else USER_AGENTS))
         shutil.copytree(own, target.functions, dirs_exist_ok=True)
     if project is None:
@@ -259,15 +262,33 @@ def _empty(folder: Path) -> None:
 # Libraries
 
 
-def _libraries(target: Target, requirements: Path, *, layer_wheels: Path | None = None) -> Path:
+def _lock(requirements: Path) -> Path | None:
+    """Return the lock of the agents' requirements; None if there is none. Raises BuildFailed."""
+    lock = lock_of(requirements)
+    if lock == requirements or not lock.is_file():
+        return None
+    if (why := problem(requirements)) is not None:
+        raise BuildFailed(f"{lock.parent.name}/{why}: run `layover lock`")
+    return lock
+
+
+def _libraries(
+    target: Target,
+    requirements: Path,
+    *,
+    layer_wheels: Path | None = None,
+    lock: Path | None = None,
+) -> Path:
     """Return the folder with the unpacked wheels of a lock: that of the last build, if nothing has changed.
 
-    `layer_wheels`: the folder of the layer's wheels. The requirements are then installed with their
-    dependencies, and whatever the layer has is left out: Lambda looks into the asset before the layer, so
-    another version there would hide the layer's. Distributions that such requirements do not pin keep the
-    version that was found first, until the requirements or the lock change, or until `make clean`."""
+    `layer_wheels`: the folder of the layer's wheels, for requirements of agents. Whatever the layer has is
+    then left out: Lambda looks into the asset before the layer, so another version there would hide the
+    layer's. `lock`: of such requirements. Without it they are installed with their dependencies, and what
+    they do not pin keeps the version that was found first, until they or the layer's lock change, or until
+    `make clean`."""
+    source = lock or requirements
     which = f"{target.architecture} {target.python} {layer_wheels is not None}"
-    key = which.encode() + requirements.read_bytes() + Path(__file__).read_bytes()
+    key = which.encode() + source.read_bytes() + Path(__file__).read_bytes()
     if layer_wheels is not None:
         key += LOCK.read_bytes()
     digest = hashlib.sha256(key).hexdigest()[:16]
@@ -275,7 +296,11 @@ def _libraries(target: Target, requirements: Path, *, layer_wheels: Path | None 
     if not folder.exists():
         fresh = BUILD / f"wheels-{digest}.{os.getpid()}"
         _empty(fresh)
-        _install(target, requirements, fresh, deps=layer_wheels is not None)
+        is_locked = layer_wheels is None or lock is not None
+        options = ["--no-deps", "--require-hashes"] if is_locked else []
+        if layer_wheels is not None:
+            options += ["--constraint", str(_constraints(fresh))]
+        _install(target, source, fresh, options)
         if layer_wheels is not None:
             # Layover itself is in the layer, too, and an agent's requirements may well name it.
             in_layer = (*layer_wheels.glob("*.dist-info"), *fresh.glob("layover-*.dist-info"))
@@ -288,18 +313,14 @@ def _libraries(target: Target, requirements: Path, *, layer_wheels: Path | None 
     return folder
 
 
-def _install(target: Target, requirements: Path, folder: Path, *, deps: bool) -> None:
+def _install(target: Target, requirements: Path, folder: Path, options: Sequence[str]) -> None:
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-input", "--no-compile", "--only-binary=:all:", "--implementation", "cp"]
     command += ["--python-version", target.python, "--target", str(folder)]
     # Where a machine's pip usually installs (its variables, pip.conf) would go before the folder.
     command += ["--no-user", "--prefix=", "--root=/"]
     command += [f"--platform={name}" for name in PLATFORMS[target.architecture]]
-    command += ["--requirement", str(requirements)]
-    if deps:
-        command += ["--constraint", str(_constraints(folder))]
-    else:
-        command += ["--no-deps", "--require-hashes"]
+    command += ["--requirement", str(requirements), *options]
     if find_spec("pip") is None:
         raise BuildFailed(NO_PIP)
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -14,6 +14,7 @@ LAYOVER = "layover"
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?")
 _EXTRA = re.compile(r"""extra\s*==\s*["']([^"']+)["']""")
 _FILE = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
+_FILE_OF_INPUTS = re.compile(r"(?:-[rc]|--requirement|--constraint)[ =]?\s*(\S+)")
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,27 @@ def _extras(text: str | None) -> frozenset[str]:
 def requirements_in(file: Path) -> Iterator[str]:
     """Yield the requirements of a file, and of those that it names; none of one that cannot be read, of which
     pip will tell."""
+    for line in _lines(file):
+        if match := _FILE.match(line):
+            yield from requirements_in(file.parent / match[1])
+        elif not line.startswith(("--", "-c")):
+            yield line
+
+
+def inputs_in(file: Path) -> Iterator[str]:
+    """Yield all that decides what a file of requirements brings: its lines, options among them, and those of
+    the requirements and constraints that it names."""
+    for line in _lines(file):
+        yield line
+        if match := _FILE_OF_INPUTS.match(line):
+            yield from inputs_in(file.parent / match[1])
+
+
+def _lines(file: Path) -> Iterator[str]:
     try:
         text = text_of(file).replace("\\\n", " ")
     except ProjectInvalid:
         return
     for line in (each.partition(" #")[0].strip() for each in text.splitlines()):
-        if match := _FILE.match(line):
-            yield from requirements_in(file.parent / match[1])
-        elif line and not line.startswith(("#", "--", "-c")):
+        if line and not line.startswith("#"):
             yield line

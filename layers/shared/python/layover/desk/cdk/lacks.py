@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from layover.desk.cdk.agents_code import AgentsCode, Piece
 from layover.desk.cdk.distributions import Supply, distributions_of, name_in, of_extra, supply_of
+from layover.desk.cdk.locks import lock_of, problems
 from layover.desk.cdk.reading import texts_in, trees_of
 from layover.desk.cdk.settings import STAGES, VARIABLES, Settings
 from layover.desk.cdk.variables import LOADS_AGENTS
@@ -124,6 +125,7 @@ class _Stage:
         yield from self._of_failures()
         yield from self._of_dot_env()
         yield from self._of_settings()
+        yield from self._of_locks()
 
     # What is there
 
@@ -372,6 +374,18 @@ class _Stage:
         if _PROD.match(settings.stage) and not has_address:
             text = f"nobody gets the alarms of {settings.stage}"
             yield Lack("alarms_email", text, self._line("alarms_email", "you@example.com"))
+
+    def _of_locks(self) -> Iterator[Lack]:
+        for requirements, why in problems(self.project):
+            path = requirements.relative_to(self.project.root).as_posix()
+            # The build refuses a lock that is there and does not fit.
+            fails = requirements == self.project.requirements and lock_of(requirements).is_file()
+            yield Lack(
+                f"a lock of {path}",
+                why,
+                "run `layover lock`, and commit what it writes",
+                fails=fails,
+            )
 
 
 def _host_of(url: str) -> str:

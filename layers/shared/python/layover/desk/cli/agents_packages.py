@@ -1,6 +1,5 @@
 """The packages of the agents, in the environment that runs them here: as the deployment brings them."""
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -8,6 +7,7 @@ from importlib import invalidate_caches
 from importlib.util import find_spec
 
 from layover.desk.cdk.distributions import missing_here
+from layover.desk.cli.uv import find_uv
 from layover.project import Project
 
 Run = Callable[[Sequence[str]], int]
@@ -39,5 +39,5 @@ def _installer() -> list[str] | None:
     """Return pip, or uv for an environment without it; None if there is neither."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    uv = shutil.which("uv")
-    return None if uv is None else [uv, "pip", "install", "--quiet", "--python", sys.executable]
+    uv = find_uv()
+    return None if uv is None else [*uv, "pip", "install", "--quiet", "--python", sys.executable]

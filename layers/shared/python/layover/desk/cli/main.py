@@ -88,7 +88,8 @@ def init(
     ] = "support",
 ) -> None:
     """Make a project: agents, their test, settings, the stack on AWS, a workflow. Overwrites nothing."""
-    from layover.desk.cli import scaffold
+    from layover.desk.cli import lock, scaffold
+    from layover.project import read
 
     if not name.strip():
         raise typer.BadParameter("NAME is empty: write a folder, or `.` for this one")
@@ -99,6 +100,8 @@ def init(
     for path, lacking in outcome.left.items():
         todo = f"; add to it: {'  '.join(lacking)}" if lacking else ""
         print(f"left  {root / path}, which was there before{todo}")
+    for line in lock.first(read(root)):
+        print(line)
     print(f"name  {outcome.name}: the stack of a stage is {outcome.name}-STAGE")
     enter = "" if root.resolve() == Path.cwd() else f"cd {shlex.quote(name)} && "
     print(f"next: {enter}layover test && layover dev")
@@ -152,6 +155,30 @@ def run_tests(
 
     project = here.required()
     raise typer.Exit(run_tests.run(project, args or ()))
+
+
+@app.command()
+def lock(
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(help="After `--`: of `uv pip compile`, as they are."),
+    ] = None,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Take newer versions than those of the locks.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: fail if a lock does not fit.")
+    ] = False,
+) -> None:
+    """Pin each package of the project and of its agents, and the hashes of its files. Needs uv."""
+    from layover.desk.cli import here
+    from layover.desk.cli import lock as locking
+
+    project = here.required()
+    if check:
+        raise typer.Exit(locking.check(project))
+    for each in locking.make(project, [*(["--upgrade"] if upgrade else []), *(args or ())]):
+        print(each.words)
 
 
 @app.command("models")
