@@ -56,6 +56,21 @@ async def test_turn_that_crashes_is_tried_again(served: Served) -> None:
     assert served.lines("crashing").count("turn") == 2
 
 
+async def test_a_pause_ends_with_the_timers_that_the_clock_moves(served: Served) -> None:
+    arn = await start(served, "away", "paused")
+    await eventually(lambda: served.lines("paused"))
+    states = served.client("stepfunctions")
+
+    def is_paused() -> bool:
+        history = states.get_execution_history(executionArn=arn, reverseOrder=True, maxResults=1)
+        return bool(history["events"][0]["type"] == "WaitStateEntered")
+
+    await eventually(is_paused)
+    await asyncio.to_thread(served.runner.aws.advance_timers, 3_600)
+    assert await end_of(served, arn) == "SUCCEEDED"
+    assert served.lines("paused").count("turn") == 2
+
+
 async def test_cause_of_a_task_failure_arrives(served: Served) -> None:
     arn = await start(served, "walk", "denied")
     states = served.client("stepfunctions")

@@ -54,20 +54,26 @@ def _turn(event: dict[str, Any]) -> dict[str, Any]:
         # After the first answer the call waits again, after a rest.
         pause_s = 1 if scenario == "alone-rests" and seen == 2 else 0
         if seen == 2 and not pause_s:
-            return {"status": "over", "waiting": [], "call": None, "next": "done"}
+            return _answer("done")
         item = {"key": f"c{seen}", "attempt": 1, "timeout_s": 30, "pause_s": pause_s}
-        way = "rest" if pause_s else "await"
-        return {"status": "suspended", "waiting": [item], "call": item, "next": way}
+        return _answer("rest" if pause_s else "await", "suspended", waiting=[item], call=item)
     if scenario in ("walk", "brief", "answered-at-once") and seen == 1:
         first = 1 if scenario == "brief" else 30
         waiting = [
             {"key": key, "attempt": 1, "timeout_s": timeout_s, "status": "waiting"}
             for key, timeout_s in (("c1", first), ("c2", 30))
         ]
-        return {"status": "suspended", "waiting": waiting, "call": None, "next": "await_all"}
+        return _answer("await_all", "suspended", waiting=waiting)
+    if scenario == "away" and seen == 1:
+        return _answer("away", pause_s=3_600)
     ways = {"walk": "condense", "learn": "learn", "fails": "fail"}
     way = {**ways, "fails-and-learns": "learn_then_fail"}.get(scenario, "done")
-    return {"status": "over", "waiting": [], "call": None, "next": way}
+    return _answer(way)
+
+
+def _answer(way: str, status: str = "over", **facts: Any) -> dict[str, Any]:
+    """Return what `runs.turn` answers, with its fields."""
+    return {"status": status, "waiting": [], "call": None, "pause_s": 0, **facts, "next": way}
 
 
 def _record(run_id: str, line: str) -> int:
