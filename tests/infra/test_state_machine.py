@@ -186,7 +186,7 @@ def test_branch_that_waits_again_rests_before() -> None:
 def test_the_one_call_that_waits_again_rests_before() -> None:
     ways = {c["StringEquals"]: c["Next"] for c in MACHINE["States"]["Route"]["Choices"]}
     rest = MACHINE["States"][ways["rest"]]
-    assert (rest["Type"], rest["SecondsPath"]) == ("Wait", "$.step.call.pause_s")
+    assert (rest["Type"], rest["SecondsPath"]) == ("Wait", "$.step.answer.call.pause_s")
     assert rest["Next"] == ways["await"] == "AwaitDecision"
 
 
@@ -298,6 +298,13 @@ def test_only_named_fields_of_an_answer_are_kept(task: dict[str, Any]) -> None:
     assert task["ResultPath"] is None or "ResultSelector" in task or is_callback(task)
 
 
+@pytest.mark.parametrize("name", ["run.Turn", "run.TurnWithAnswer"])
+def test_field_of_an_answer_is_read_only_by_the_state_that_needs_it(name: str) -> None:
+    """Functions of an earlier release, to which a rollback goes, do not answer what was added after them. A
+    selector that names a missing field fails the task."""
+    assert STATES[name]["ResultSelector"] == {"answer.$": "$.Payload"}
+
+
 def is_callback(task: dict[str, Any]) -> bool:
     """Return whether the task waits for its token."""
     return str(task["Resource"]).endswith(".waitForTaskToken")
@@ -359,7 +366,11 @@ def test_memory_waits_for_its_model_for_hours() -> None:
 
 def test_a_run_whose_provider_is_away_waits_as_long_as_turn_says() -> None:
     wait = MACHINE["States"]["AwaitProvider"]
-    assert (wait["Type"], wait["SecondsPath"], wait["Next"]) == ("Wait", "$.step.pause_s", "Turn")
+    assert (wait["Type"], wait["SecondsPath"], wait["Next"]) == (
+        "Wait",
+        "$.step.answer.pause_s",
+        "Turn",
+    )
 
 
 def test_every_branch_of_the_approvals_ends_well() -> None:

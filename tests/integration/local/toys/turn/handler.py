@@ -72,8 +72,8 @@ def _turn(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(way: str, status: str = "over", **facts: Any) -> dict[str, Any]:
-    """Return what `runs.turn` answers, with its fields."""
-    return {"status": status, "waiting": [], "call": None, "pause_s": 0, **facts, "next": way}
+    """Return what a turn answers that knows no field but these: the state machine may be newer than it."""
+    return {"status": status, **facts, "next": way}
 
 
 def _record(run_id: str, line: str) -> int:
