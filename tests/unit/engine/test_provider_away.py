@@ -107,6 +107,23 @@ async def test_a_run_pauses_and_goes_on_as_if_nothing_had_been() -> None:
     assert [e.attempt for e in told] == [1, 2]
 
 
+async def test_a_run_that_comes_from_a_pause_asks_once_until_a_step_is_journaled() -> None:
+    """No process waits for a provider that is still away."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "clear"
+
+    model = ScriptedModel([away(), away(), call("look"), say("Hello.")])
+    bench = bench_of(model, look)
+    run_id = await bench.start()
+    await pause(bench, run_id)
+    await pause(bench, run_id)
+    assert await bench.drive(run_id) == "over"
+    assert [prompt.asks_again for prompt in model.prompts] == [True, False, False, True]
+
+
 async def test_pauses_double_up_to_five_minutes() -> None:
     bench = bench_of(ScriptedModel(lambda _: away()))
     run_id = await bench.start()

@@ -74,6 +74,33 @@ async def test_after_a_rest_one_asks_and_its_answer_lets_all_others_ask(now: lis
     assert not circuit.is_open
 
 
+async def test_a_request_that_is_not_to_ask_again_fails_at_once(now: list[float]) -> None:
+    provider, circuit = Provider(), Circuit()
+    for _ in range(2):
+        with pytest.raises(ProviderFault) as failure:
+            await retrying(provider.answer, no_time, Requests(asks_again=False), circuit)
+        assert failure.value.error.passes
+        now[0] += REST_S / 2
+    assert provider.asked == 1, "the second came while the first one's rest went on"
+
+
+async def test_an_answer_that_nobody_can_read_is_asked_for_again_all_the_same(
+    now: list[float],
+) -> None:
+    asked: list[int] = []
+
+    async def unreadable() -> str:
+        asked.append(1)
+        problem = fault()
+        problem.most_attempts = 3
+        raise problem
+
+    with pytest.raises(ProviderFault) as failure:
+        await retrying(unreadable, no_time, Requests(asks_again=False), Circuit())
+    assert len(asked) == 3
+    assert not failure.value.error.passes
+
+
 async def test_a_request_that_is_cancelled_lets_another_ask_after_a_rest(now: list[float]) -> None:
     circuit, begun = Circuit(), asyncio.Event()
 

@@ -94,6 +94,7 @@ class Prompt(Value):
         provider_tools: Tools that the provider runs itself, if the API has any.
         cache_key: A text that requests of one thread share, for a provider's cache; None: there is none.
         max_requests: The requests that this one may become, repeats included; None: the port's own limit.
+        asks_again: Whether a fault that may pass is repeated. Otherwise the run pauses, as it just did.
 
     Example:
         ```python
@@ -124,6 +125,8 @@ class Prompt(Value):
     """`prompt_cache_key`, if the provider knows it."""
     max_requests: int | None = None
     """The rest of a step's requests (docs/behaviour.md#requests-of-a-step)."""
+    asks_again: bool = True
+    """False where the run comes from a pause: it pauses again (docs/outages.md#pause)."""
 
 
 class RequestedCall(Value):

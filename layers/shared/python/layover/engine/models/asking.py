@@ -83,6 +83,9 @@ class StepRequests:
         """The tool that finds others, if the model is not shown it before it has too many tools."""
         self._unused = UnusedReplies(work)
         self._left = MAX_REQUESTS
+        wait = work.state.meta.away
+        self._asks_again = wait is None or not wait.is_on(work.state.step_count)
+        """False if the run comes from a pause of this step."""
         steps = work.state.steps
         states = (step.message.provider_state for step in steps)
         self._asks_of_tools = bool(work.runtime.most_tools) or any(s and s.left_out for s in states)
@@ -134,7 +137,9 @@ class StepRequests:
     async def _reply(self, request: Prompt) -> Reply:
         """Return the reply to the request. Raises ModelError, also for a reply that answers nothing."""
         plan, name = self._plan, self._models[self._plan.model]
-        named_prompt = request.model_copy(update={"model": name, "max_requests": self._left})
+        named_prompt = request.model_copy(
+            update={"model": name, "max_requests": self._left, "asks_again": self._asks_again}
+        )
         if self._asks_of_tools:
             named_prompt = self._tools.narrow(named_prompt, plan)
         self.offered = frozenset(tool.name for tool in named_prompt.tools)

@@ -36,7 +36,7 @@ def paused(work: RunWork, faults: Sequence[Fault]) -> ProviderWait:
         raise problem
     now, steps = work.clock.now(), work.state.step_count
     before = work.state.meta.away
-    if before is not None and before.steps != steps:
+    if before is not None and not before.is_on(steps):
         before = None
     since = before.since if before is not None else now
     attempt = before.attempt + 1 if before is not None else 1

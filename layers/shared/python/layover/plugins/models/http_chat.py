@@ -119,7 +119,7 @@ class HttpChat(ChatModel):
 
     async def complete(self, prompt: Prompt, on_delta: OnDelta | None = None) -> Reply:
         """Return one reply; see the port. Deltas are reported only if `prompt.stream` asks for a stream."""
-        requests = Requests(prompt.max_requests)
+        requests = Requests(prompt.max_requests, asks_again=prompt.asks_again)
         try:
             reply = await self.answer(prompt, on_delta, requests)
         except ModelError as error:

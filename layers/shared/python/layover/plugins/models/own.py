@@ -55,7 +55,7 @@ class OwnModel(ChatModel):
             if fault.started:
                 await send_deltas(listener, Delta(kind="restart"))
 
-        requests = Requests(prompt.max_requests)
+        requests = Requests(prompt.max_requests, asks_again=prompt.asks_again)
         try:
             if not repeats:
                 return await attempt()

@@ -19,10 +19,12 @@ T = TypeVar("T")
 
 
 class Requests:
-    """Counts the requests that one prompt becomes. `at_most`: their limit; None: there is none."""
+    """Counts the requests that one prompt becomes. `at_most`: their limit; None: there is none. `asks_again`:
+    whether faults that pass are repeated."""
 
-    def __init__(self, at_most: int | None = None) -> None:
+    def __init__(self, at_most: int | None = None, *, asks_again: bool = True) -> None:
         self._at_most = at_most
+        self.asks_again = asks_again
         self.made = 0
 
     @property
@@ -88,7 +90,7 @@ class _Faults:
             self._circuit.fail(self._requests, fault.error)
         try:
             wait = _wait(fault, self._count)
-            if not self._is_followed(fault, wait):
+            if not self._is_followed(fault, wait) or (passes and not self._requests.asks_again):
                 fault.error.passes, fault.error.retry_after = passes, fault.retry_after
                 fault.add(f" (attempt {self._count})" if self._count > 1 else "")
                 raise fault

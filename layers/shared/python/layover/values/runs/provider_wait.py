@@ -35,6 +35,10 @@ class ProviderWait(WaitingFor):
     steps: int
     """Count of the run's steps at every depth when it began: with another step, the wait is over."""
 
+    def is_on(self, steps: int) -> bool:
+        """Return whether the run, with so many steps at every depth, still waits for the answer."""
+        return self.steps == steps
+
     @property
     def view(self) -> WaitingFor:
         """The part that callers see."""

@@ -561,8 +561,13 @@ class RunSnapshot(Value):
     def waiting_for(self) -> WaitingFor | None:
         """The wait that the run goes on from by itself; None: it does not wait so."""
         wait = self.meta.away
-        is_on = wait is not None and wait.steps == len(self.steps)
-        return wait.view if wait and is_on and self.meta.status is Status.RUNNING else None
+        if (
+            wait is None
+            or self.meta.status is not Status.RUNNING
+            or not wait.is_on(len(self.steps))
+        ):
+            return None
+        return wait.view
 
     def call(self, key: str) -> CallRecord | None:
         """Return the record of a call; None if it was only planned."""
